@@ -14,8 +14,8 @@ import type { DeliverySettings, DeliveryTools } from "./sink/delivery/delivery-s
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
+import { ConnectionPool } from "./sink/http/connection-pool.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
-import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { createSender } from "./sink/webhook/sender.ts";
 import { webhookConfig, webhookSettings } from "./sink/webhook/webhook-settings.ts";

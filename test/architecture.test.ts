@@ -78,13 +78,15 @@ describe("who may import whom", () => {
       "src/sink/format",
       ...sinkContract,
     ],
+    // The HTTP client of all that sends to addresses that users name.
+    "sink/http": ["src/change", "src/connection/egress.ts", "src/errors", "src/sink/format"],
     "sink/webhook": [
       ...["src/change", "src/connection", "src/connector", "src/errors"],
-      ...["src/sink/format", "src/sink/delivery", ...sinkContract],
+      ...["src/sink/http", "src/sink/format", "src/sink/delivery", ...sinkContract],
     ],
     "sink/kafka": [
       ...["src/change", "src/connection", "src/connector", "src/errors"],
-      ...["src/sink/format", "src/sink/delivery", ...sinkContract],
+      ...["src/sink/http", "src/sink/format", "src/sink/delivery", ...sinkContract],
     ],
     "sink/postgres": ["src/change", "src/connection", "src/connector", "src/errors", ...sinkContract],
     measure: [],
@@ -103,10 +105,14 @@ describe("who may import whom", () => {
       "src/doctor/disk-space.ts",
       "src/loopback.ts",
     ],
-    // Sends by the HTTP client of webhooks.
     alerts: [
       ...["src/connector", "src/errors", "src/log.ts", "src/measure/shared-interval.ts"],
-      ...["src/sink/webhook", "src/sink/delivery/order", "src/sink/format/idempotency-key.ts"],
+      ...[
+        "src/sink/http",
+        "src/sink/webhook",
+        "src/sink/delivery/order",
+        "src/sink/format/idempotency-key.ts",
+      ],
       "src/connection/egress.ts",
     ],
     doctor: ["src/connector", "src/errors", "src/api/services.ts"],

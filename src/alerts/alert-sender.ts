@@ -4,10 +4,10 @@
 import type { Log } from "../log.ts";
 import { decideRetry, type RetryPolicy } from "../sink/delivery/order/backoff.ts";
 import { uuidV7 } from "../sink/format/idempotency-key.ts";
-import { type Egress, type PostResult, PostTarget, post } from "../sink/webhook/post.ts";
+import { type Egress, type RequestResult, RequestTarget, sendRequest } from "../sink/http/send-request.ts";
+import { StopList } from "../sink/http/stop-list.ts";
 import { responseVerdict, retryAfterMs } from "../sink/webhook/response-verdict.ts";
 import { sign, signingKey } from "../sink/webhook/signing.ts";
-import { StopList } from "../sink/webhook/stop-list.ts";
 import { type Alert, alertBody } from "./alert.ts";
 import type { AlertSettings } from "./alert-settings.ts";
 
@@ -48,7 +48,7 @@ type Outcome =
 
 export class AlertSender implements AsyncDisposable {
   readonly #waiting: Waiting[] = [];
-  readonly #target: PostTarget;
+  readonly #target: RequestTarget;
   readonly #key: Buffer | null;
   readonly #stop = new AbortController();
   readonly #stops = new StopList(this.#stop.signal, requestTimeoutMs);
@@ -61,7 +61,7 @@ export class AlertSender implements AsyncDisposable {
     private readonly tools: AlertSenderTools,
   ) {
     const headers = { "user-agent": "millrace", accept: "*/*", "content-type": "application/json" };
-    this.#target = new PostTarget(settings.url, headers);
+    this.#target = new RequestTarget(settings.url, headers);
     this.#key = settings.secret === null ? null : signingKey(settings.secret);
   }
 
@@ -125,7 +125,7 @@ export class AlertSender implements AsyncDisposable {
   async #attempt(id: string, body: Uint8Array<ArrayBuffer>, nowMs: number): Promise<Outcome> {
     const { egress } = this.tools;
     const headers = this.#key ? { ...sign(this.#key, id, body, nowMs) } : { "webhook-id": id };
-    const result = await post({ target: this.#target, headers, body, egress, stops: this.#stops });
+    const result = await sendRequest({ target: this.#target, headers, body, egress, stops: this.#stops });
     this.#stop.signal.throwIfAborted();
     return outcomeOf(result, nowMs);
   }
@@ -148,7 +148,7 @@ export class AlertSender implements AsyncDisposable {
   }
 }
 
-function outcomeOf(result: PostResult, nowMs: number): Outcome {
+function outcomeOf(result: RequestResult, nowMs: number): Outcome {
   switch (result.kind) {
     case "failed":
       return { kind: "retry", reason: result.reason, retryAfterMs: 0 };

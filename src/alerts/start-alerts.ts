@@ -4,7 +4,7 @@ import { AddressResolver, egressPolicy } from "../connection/egress.ts";
 import type { Log } from "../log.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
 import { sleep } from "../sink/delivery/order/sleep.ts";
-import { ConnectionPool } from "../sink/webhook/http/connection-pool.ts";
+import { ConnectionPool } from "../sink/http/connection-pool.ts";
 import { AlertSender } from "./alert-sender.ts";
 import type { AlertSettings } from "./alert-settings.ts";
 import { AlertWatch } from "./alert-watch.ts";

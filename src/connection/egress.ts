@@ -128,7 +128,7 @@ export class AddressResolver {
     if (allowed.length === 0) {
       const first = found[0];
       const why = first === undefined ? "no address" : `${first} ${refusal(first, this.policy)}`;
-      const text = `webhook host ${host}: ${why}; requests do not go there`;
+      const text = `host ${host}: ${why}; requests do not go there`;
       throw new MillraceError("webhook_address_refused", text);
     }
     const best = this.#answers.get(host)?.addresses[0];

@@ -7,6 +7,23 @@ export function saying(answer: string | null): string {
   return `. It said: “${answer.replaceAll(/[“”]/g, '"')}”`;
 }
 
+/**
+ * Line ends and tabs become blanks. Control characters, formatting ones (which turn the writing direction, or are invisible), halves of
+ * pairs, private and unassigned ones are left out.
+ */
+export function plainLine(text: string): string {
+  return text.replaceAll(/\s+/gu, " ").replaceAll(/\p{C}/gu, "").trim();
+}
+
+/** At most so many characters; null: there is none. */
+export function shortened(line: string, mostCharacters: number): string | null {
+  const characters = [...line.trim()];
+  if (characters.length === 0) return null;
+  return characters.length > mostCharacters
+    ? `${characters.slice(0, mostCharacters - 1).join("")}…`
+    : characters.join("");
+}
+
 /** `reason` without what a receiver said. */
 export function withoutAnswer(reason: string): string {
   return reason.replaceAll(/It said: “[^”]*”/g, "It said something (told by the status)");

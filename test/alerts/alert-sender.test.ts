@@ -9,7 +9,7 @@ import { startAlerts } from "../../src/alerts/start-alerts.ts";
 import { AddressResolver } from "../../src/connection/egress.ts";
 import { createLog } from "../../src/log.ts";
 import { sleep } from "../../src/sink/delivery/order/sleep.ts";
-import { ConnectionPool } from "../../src/sink/webhook/http/connection-pool.ts";
+import { ConnectionPool } from "../../src/sink/http/connection-pool.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
 

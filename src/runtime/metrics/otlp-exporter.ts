@@ -3,7 +3,7 @@
 // https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
 import type { Log } from "../../log.ts";
-import { failureCode } from "../../sink/webhook/failure-code.ts";
+import { failureCode } from "../../sink/http/failure-code.ts";
 import { otlpRequest, type PromMetric, SeriesStarts } from "./otlp-encoding.ts";
 import type { OtlpSettings } from "./otlp-settings.ts";
 

@@ -2,7 +2,6 @@
 
 import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
-import type { MessageSerde } from "../../connector/config/kafka/kafka-format.ts";
 import { type AvroEncoding, avroEncoding } from "../format/avro/avro-encoding.ts";
 import { avroFormat } from "../format/avro/avro-format.ts";
 import { JsonKeyEncoder, type KeyEncoder } from "../format/key-encoder.ts";
@@ -17,15 +16,13 @@ import {
   jsonBoundaryValue,
 } from "./boundary-encoder.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
-import { SchemaRegistry } from "./registry/schema-registry.ts";
+import { type AvroSerde, SchemaRegistry } from "./registry/schema-registry.ts";
 
 export interface TableEncoders {
   readonly value: RowEncoder;
   /** Null: rows of the table have no key. */
   readonly key: KeyEncoder | null;
 }
-
-type AvroSerde = Extract<MessageSerde, { kind: "avro" }>;
 
 export class TableEncoding {
   readonly #registries = new Map<AvroSerde, SchemaRegistry>();
@@ -85,14 +82,6 @@ export class TableEncoding {
   }
 
   #registry(serde: AvroSerde): SchemaRegistry {
-    const known = this.#registries.get(serde);
-    if (known) return known;
-    const options = {
-      auto_register: serde.autoRegister,
-      subject_name_strategy: serde.subjectNameStrategy,
-    };
-    const made = new SchemaRegistry(serde.registry, options, this.resolver);
-    this.#registries.set(serde, made);
-    return made;
+    return this.#registries.getOrInsertComputed(serde, () => new SchemaRegistry(serde, this.resolver));
   }
 }

@@ -2,7 +2,8 @@
 // without the secrets of the request.
 
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
-import type { AnswerBody } from "./http/connection.ts";
+import { plainLine, shortened } from "../../errors/answer-in-reason.ts";
+import type { AnswerBody } from "../http/connection.ts";
 import { withoutSecrets } from "./request-secrets.ts";
 
 /** Characters of an answer that a reason quotes. */
@@ -16,12 +17,7 @@ export async function answerText(body: AnswerBody, secrets: readonly string[]): 
   const bytes = await decompressed(body);
   if (bytes === null) return null;
   const isCut = bytes.length >= maxBytes;
-  const text = withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut).trim();
-  const characters = [...text];
-  if (characters.length === 0) return null;
-  return characters.length > maxCharacters
-    ? `${characters.slice(0, maxCharacters - 1).join("")}…`
-    : characters.join("");
+  return shortened(withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut), maxCharacters);
 }
 
 const textTypes =
@@ -75,13 +71,4 @@ function decoderOf(type: string | null): TextDecoder {
   } catch {
     return new TextDecoder();
   }
-}
-
-/**
- * Line ends and tabs become blanks. Control characters, formatting ones (which turn the writing direction, or are invisible), halves of
- * pairs, private and unassigned ones are left out.
- */
-function plainLine(text: string): string {
-  const blanks = text.replaceAll(/\s+/gu, " ");
-  return blanks.replaceAll(/\p{C}/gu, "").trim();
 }

@@ -6,14 +6,14 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
 import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
 import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
+import { type Egress, RequestTarget, sendRequest } from "../http/send-request.ts";
+import { StopList } from "../http/stop-list.ts";
 import { answerText } from "./answer-text.ts";
 import { compress } from "./compression.ts";
 import type { Pacer } from "./pacer.ts";
-import { type Egress, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { requestSecrets } from "./request-secrets.ts";
 import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
-import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
 export interface SenderTools {
@@ -29,7 +29,7 @@ export interface SenderTools {
 }
 
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
-  const targets = new Map<string, PostTarget>();
+  const targets = new Map<string, RequestTarget>();
   const bodies = new WeakMap<OutgoingRequest, RequestBody>();
 
   const secrets = requestSecrets(config);
@@ -40,12 +40,12 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     return stops;
   };
 
-  const tableTarget = (schema: string, table: string): PostTarget => {
+  const tableTarget = (schema: string, table: string): RequestTarget => {
     const name = `${schema}\0${table}`;
     let found = targets.get(name);
     if (!found) {
       const url = targetUrl(config.url, config.path_template, schema, table);
-      found = new PostTarget(url, requestHeaders(config, { schema, table }));
+      found = new RequestTarget(url, requestHeaders(config, { schema, table }));
       targets.set(name, found);
     }
     return found;
@@ -68,7 +68,13 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     signal.throwIfAborted();
     const { idempotencyKey } = request;
     const headers = attemptHeaders(config, { idempotencyKey, body: request.body, nowMs: tools.now() });
-    const result = await post({ target, headers, body, egress: tools.egress, stops: stopList(signal) });
+    const result = await sendRequest({
+      target,
+      headers,
+      body,
+      egress: tools.egress,
+      stops: stopList(signal),
+    });
     if (result.kind === "failed") {
       signal.throwIfAborted();
       tools.attempted(result.code || "unknown", body.length);

@@ -10,14 +10,14 @@ import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { uuidV7 } from "../format/idempotency-key.ts";
+import { ConnectionPool } from "../http/connection-pool.ts";
+import { portOf } from "../http/endpoint.ts";
+import { failureCode } from "../http/failure-code.ts";
+import { type RequestResult, RequestTarget, sendRequest } from "../http/send-request.ts";
+import { StopList } from "../http/stop-list.ts";
 import { compress } from "./compression.ts";
-import { failureCode } from "./failure-code.ts";
-import { ConnectionPool } from "./http/connection-pool.ts";
-import { portOf } from "./http/endpoint.ts";
-import { type PostResult, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict } from "./response-verdict.ts";
-import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
 /** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
@@ -142,13 +142,13 @@ async function tryPost(
   resolver: AddressResolver,
   signal: AbortSignal,
   timeoutMs: number,
-): Promise<PostResult> {
+): Promise<RequestResult> {
   const json = new TextEncoder().encode("[]");
   const nowMs = Date.now();
   const idempotencyKey = uuidV7(nowMs, crypto.getRandomValues(new Uint8Array(10)));
   using pool = new ConnectionPool();
-  const result = await post({
-    target: new PostTarget(targetUrlOrBase(sink), requestHeaders(sink, sample)),
+  const result = await sendRequest({
+    target: new RequestTarget(targetUrlOrBase(sink), requestHeaders(sink, sample)),
     headers: attemptHeaders(sink, { idempotencyKey, body: json, nowMs }),
     body: await compress(sink.compression, json, signal),
     egress: { resolver, pool },
@@ -158,7 +158,7 @@ async function tryPost(
   return result;
 }
 
-function connectionFinding(result: PostResult): Finding {
+function connectionFinding(result: RequestResult): Finding {
   switch (result.kind) {
     case "answered":
       return passed;
@@ -171,7 +171,7 @@ function connectionFinding(result: PostResult): Finding {
   }
 }
 
-function authenticationFinding(result: PostResult): Finding {
+function authenticationFinding(result: RequestResult): Finding {
   if (result.kind !== "answered") return { type: "skipped", reason: "There was no answer." };
   if (result.status === 401 || result.status === 403) {
     return { type: "failed", reason: `The receiver answered ${result.status}: check auth and headers.` };
@@ -179,7 +179,7 @@ function authenticationFinding(result: PostResult): Finding {
   return passed;
 }
 
-function deliveryFinding(result: PostResult): Finding {
+function deliveryFinding(result: RequestResult): Finding {
   if (result.kind !== "answered") return { type: "skipped", reason: "There was no answer." };
   if (responseVerdict(result.status) === "delivered") return passed;
   const answer = `The receiver answered ${result.status} to an empty list`;

@@ -4,9 +4,9 @@ import { afterEach, expect, test } from "bun:test";
 import { createServer } from "node:net";
 import { AddressResolver } from "../../../src/connection/egress.ts";
 import type { RequestBody } from "../../../src/sink/format/values/message-body.ts";
-import { ConnectionPool } from "../../../src/sink/webhook/http/connection-pool.ts";
-import { type PostResult, PostTarget, post } from "../../../src/sink/webhook/post.ts";
-import { StopList } from "../../../src/sink/webhook/stop-list.ts";
+import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
+import { type RequestResult, RequestTarget, sendRequest } from "../../../src/sink/http/send-request.ts";
+import { StopList } from "../../../src/sink/http/stop-list.ts";
 import { type RawOptions, type RawRequest, rawReceiver } from "../../support/raw-receiver.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -26,12 +26,12 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /** Attempts over one resolver, as the sender makes them. */
 function poster(url: string, { resolver = new AddressResolver("default"), timeoutMs = 5_000 } = {}) {
-  const target = new PostTarget(url, {});
+  const target = new RequestTarget(url, {});
   const pool = new ConnectionPool();
   owned.push({ [Symbol.asyncDispose]: async () => pool[Symbol.dispose]() });
   const stops = new StopList(new AbortController().signal, timeoutMs);
-  return (body: RequestBody = encoder.encode("[1]")): Promise<PostResult> =>
-    post({ target, headers: {}, body, egress: { resolver, pool }, stops });
+  return (body: RequestBody = encoder.encode("[1]")): Promise<RequestResult> =>
+    sendRequest({ target, headers: {}, body, egress: { resolver, pool }, stops });
 }
 
 const local = (port: number) => `http://127.0.0.1:${port}/x`;

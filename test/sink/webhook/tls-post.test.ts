@@ -24,17 +24,17 @@ async function postFrom(
   await writeFile(root, testRootCertificate);
   const module = (name: string) => JSON.stringify(join(import.meta.dir, "../../../src/sink/webhook", name));
   const code = `
-    const { post, PostTarget } = await import(${module("post.ts")});
-    const { StopList } = await import(${module("stop-list.ts")});
+    const { RequestTarget, sendRequest } = await import(${module("../http/send-request.ts")});
+    const { StopList } = await import(${module("../http/stop-list.ts")});
     const { AddressResolver } = await import(${module("../../connection/egress.ts")});
     const resolver = new AddressResolver("default", async () => [${JSON.stringify(options.resolved)}]);
-    const { ConnectionPool } = await import(${module("http/connection-pool.ts")});
+    const { ConnectionPool } = await import(${module("../http/connection-pool.ts")});
     const egress = { resolver, pool: new ConnectionPool() };
-    const target = new PostTarget(${JSON.stringify(url)}, {});
+    const target = new RequestTarget(${JSON.stringify(url)}, {});
     const stops = new StopList(new AbortController().signal, 5000);
     const results = [];
     for (let i = 0; i < ${options.count}; i++) {
-      results.push(await post({ target, headers: {}, body: new Uint8Array(${options.bytes ?? 2}), egress, stops }));
+      results.push(await sendRequest({ target, headers: {}, body: new Uint8Array(${options.bytes ?? 2}), egress, stops }));
     }
     await Bun.sleep(${options.lastsMs ?? 0});
     console.log(JSON.stringify(results));

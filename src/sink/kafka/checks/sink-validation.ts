@@ -14,7 +14,7 @@ import { Cluster } from "../client/cluster.ts";
 import { saslOf, type Tls, tlsOf } from "../client/kafka-connection.ts";
 import { kafkaFailure } from "../client/kafka-error.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
-import { SchemaRegistry } from "../registry/schema-registry.ts";
+import { type AvroSerde, SchemaRegistry } from "../registry/schema-registry.ts";
 import { topicName } from "../topic-name.ts";
 import { aclCommand } from "./acl-command.ts";
 import { probeBroker, reachBroker } from "./broker-probe.ts";
@@ -254,13 +254,10 @@ async function recordRegistry(
   }
 }
 
-type AvroSerde = Extract<ReturnType<typeof kafkaMessages>["value"], { kind: "avro" }>;
-
 async function registryFinding(serde: AvroSerde, signal: AbortSignal, limit: AbortSignal): Promise<Finding> {
-  const options = { auto_register: serde.autoRegister, subject_name_strategy: serde.subjectNameStrategy };
   try {
     const resolver = new AddressResolver(egressPolicy(process.env));
-    await new SchemaRegistry(serde.registry, options, resolver).check(limit);
+    await new SchemaRegistry(serde, resolver).check(limit);
     return passed;
   } catch (error) {
     signal.throwIfAborted();

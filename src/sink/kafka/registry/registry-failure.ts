@@ -1,7 +1,8 @@
 // What an answer of the registry means that is not the one that was asked for, as an error for people. Pure.
 // https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 
-import { saying } from "../../../errors/answer-in-reason.ts";
+import { redacted } from "../../../connector/secrets.ts";
+import { plainLine, saying, shortened } from "../../../errors/answer-in-reason.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RegistryAnswer } from "./registry-request.ts";
@@ -61,11 +62,10 @@ function meaningOf(status: number, subject: string | null): readonly [ErrorCode,
 function wordsOf(body: string, secrets: readonly string[]): string | null {
   const message = messageOf(body);
   if (message === null) return null;
-  const hidden = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), message);
-  const line = hidden.replaceAll(/\s+/gu, " ").replaceAll(/\p{C}/gu, "").trim();
-  const characters = [...line];
-  if (characters.length === 0) return null;
-  return characters.length > maxCharacters ? `${characters.slice(0, maxCharacters - 1).join("")}…` : line;
+  return shortened(
+    plainLine(secrets.reduce((text, secret) => text.replaceAll(secret, redacted), message)),
+    maxCharacters,
+  );
 }
 
 function messageOf(body: string): string | null {

@@ -6,15 +6,11 @@
 // `sink_authentication_failed` (401, 403) and `sink_schema_rejected` (incompatible, invalid, not there) are permanent.
 
 import type { AddressResolver } from "../../../connection/egress.ts";
+import type { MessageSerde } from "../../../connector/config/kafka/kafka-format.ts";
 import { registryFailure } from "./registry-failure.ts";
-import { type RegistryAnswer, type RegistryConnection, RegistryRequests } from "./registry-request.ts";
-import { type MessagePart, type SubjectNameStrategy, subjectName } from "./subject-name.ts";
+import { type RegistryAnswer, RegistryRequests } from "./registry-request.ts";
 
-export interface RegistryOptions {
-  /** False: schemas must have been registered by somebody else. */
-  readonly auto_register: boolean;
-  readonly subject_name_strategy: SubjectNameStrategy;
-}
+export type AvroSerde = Extract<MessageSerde, { kind: "avro" }>;
 
 /** As `AvroSchema`. */
 export interface RegisteredSchema {
@@ -33,22 +29,21 @@ export class SchemaRegistry {
   readonly #ids = new Map<string, Promise<number>>();
 
   constructor(
-    connection: RegistryConnection,
-    private readonly options: RegistryOptions,
-    resolver: Pick<AddressResolver, "addresses">,
+    private readonly serde: AvroSerde,
+    resolver: AddressResolver,
     timeoutMs: number = defaultTimeoutMs,
   ) {
-    this.#requests = new RegistryRequests(connection, timeoutMs, resolver);
+    this.#requests = new RegistryRequests(serde.registry, timeoutMs, resolver);
   }
 
   /** The id of the schema of a topic's keys or values. `signal` ends the request; others that wait for the same id fail with it. */
   async idOf(
     topic: string,
-    part: MessagePart,
+    part: "key" | "value",
     schema: RegisteredSchema,
     signal?: AbortSignal,
   ): Promise<number> {
-    const subject = subjectName(this.options.subject_name_strategy, topic, part, schema.name);
+    const subject = this.#subject(topic, part, schema.name);
     const name = JSON.stringify([subject, schema.text]);
     const known = this.#ids.get(name);
     if (known) return await known;
@@ -69,11 +64,18 @@ export class SchemaRegistry {
   }
 
   async #ask(subject: string, schema: string, signal?: AbortSignal): Promise<number> {
-    const path = `/subjects/${encodeURIComponent(subject)}${this.options.auto_register ? "/versions" : ""}`;
+    const path = `/subjects/${encodeURIComponent(subject)}${this.serde.autoRegister ? "/versions" : ""}`;
     const answer = await this.#requests.send(path, { schema, schemaType: "AVRO" }, signal);
     const id = answer.status === 200 ? idIn(answer.body) : null;
     if (id === null) throw this.#failure(subject, answer);
     return id;
+  }
+
+  /** https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#subject-name-strategy */
+  #subject(topic: string, part: "key" | "value", recordName: string): string {
+    const { subjectNameStrategy: strategy } = this.serde;
+    if (strategy === "TopicName") return `${topic}-${part}`;
+    return strategy === "RecordName" ? recordName : `${topic}-${recordName}`;
   }
 
   #failure(subject: string | null, answer: RegistryAnswer): Error {

@@ -42,8 +42,11 @@ async function follows(
   compatibility: Compatibility = "FULL",
 ): Promise<boolean> {
   await using registry = new SchemaRegistryDouble({ compatibility });
-  const options = { auto_register: true, subject_name_strategy: "TopicName" } as const;
-  const client = new SchemaRegistry({ url: registry.url }, options, new AddressResolver("default"));
+  const serde = { kind: "avro", autoRegister: true, subjectNameStrategy: "TopicName" } as const;
+  const client = new SchemaRegistry(
+    { ...serde, registry: { url: registry.url } },
+    new AddressResolver("default"),
+  );
   const register = async (of: Relation) => {
     const { value, key } = avroEncoding(of, format);
     await client.idOf("t", "value", value);

@@ -1,7 +1,7 @@
 // Heads of requests, byte for byte.
 
 import { expect, test } from "bun:test";
-import { requestHead, requestStart } from "../../../../src/sink/webhook/http/request-head.ts";
+import { requestHead, requestStart } from "../../../src/sink/http/request-head.ts";
 
 test("request line, host, what all have, what this one has, and the body's length", () => {
   const start = requestStart(new URL("https://hook.example:8443/a b/ü?x=1#y"), { "x-a": "1", "x-b": "Zoë" });

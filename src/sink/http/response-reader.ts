@@ -28,7 +28,10 @@ export class ResponseReader {
   readonly #kept: Uint8Array[] = [];
   #keptBytes = 0;
 
-  /** The beginning of the body of an answer that is no 2xx, without its framing. */
+  /** `keepsBody`: whatever the status. */
+  constructor(private readonly keepsBody = false) {}
+
+  /** What is kept of the body, without its framing. */
   get content(): Uint8Array {
     return Buffer.concat(this.#kept);
   }
@@ -56,9 +59,8 @@ export class ResponseReader {
     const { framing } = head;
     if (framing.kind === "unknown") return "cut";
     this.#body = bodyEnd(framing);
-    // Of an answer that is no 2xx, the beginning is kept.
     const isTooLong = framing.kind === "length" && framing.bytes > maxBytes;
-    return isTooLong && head.status < 300 ? "cut" : this.#takeBody(this.#body, bytes, from);
+    return isTooLong && this.#mostKept === 0 ? "cut" : this.#takeBody(this.#body, bytes, from);
   }
 
   #takeBody(body: BodyEnd, bytes: Uint8Array, from: number): ResponseState {
@@ -70,10 +72,15 @@ export class ResponseReader {
     return this.head?.isKeptAlive ? "kept" : "closing";
   }
 
-  readonly #keep = (bytes: Uint8Array): void => {
-    const left = keptBytes - this.#keptBytes;
+  get #mostKept(): number {
+    if (this.keepsBody) return maxBytes;
     // Nobody reads what comes with a 2xx.
-    if (left <= 0 || bytes.length === 0 || (this.head?.status ?? 0) < 300) return;
+    return (this.head?.status ?? 0) < 300 ? 0 : keptBytes;
+  }
+
+  readonly #keep = (bytes: Uint8Array): void => {
+    const left = this.#mostKept - this.#keptBytes;
+    if (left <= 0 || bytes.length === 0) return;
     // The memory of `bytes` is the socket's.
     const kept = bytes.slice(0, left);
     this.#kept.push(kept);

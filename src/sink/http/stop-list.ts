@@ -3,7 +3,7 @@
 export class TimedOut extends Error {}
 
 /** Whether one post is to end, and the listener that is called then. */
-export class PostStop {
+export class RequestStop {
   isStopped = false;
   reason: unknown = null;
   #listener: ((reason: unknown) => void) | null = null;
@@ -36,7 +36,7 @@ export class PostStop {
 
 export class StopList {
   /** Posts under way, and when they time out by the monotonic clock. All have the same timeout, so the oldest comes first. */
-  readonly #due = new Map<PostStop, number>();
+  readonly #due = new Map<RequestStop, number>();
   #timer: Timer | null = null;
 
   constructor(
@@ -51,15 +51,15 @@ export class StopList {
   }
 
   /** A post begins. Call `end` when it is over. */
-  begin(): PostStop {
-    const stop = new PostStop();
+  begin(): RequestStop {
+    const stop = new RequestStop();
     this.#due.set(stop, performance.now() + this.timeoutMs);
     if (this.signal.aborted) stop.stop(this.signal.reason);
     if (this.#timer === null) this.#wait(this.timeoutMs);
     return stop;
   }
 
-  end(stop: PostStop): void {
+  end(stop: RequestStop): void {
     this.#due.delete(stop);
   }
 

@@ -1,8 +1,12 @@
 // The head of a request (RFC 9112, sections 3 and 5). Pure.
 
 /** What all requests to one address share: request line, Host and headers, each line with its end. */
-export function requestStart(url: URL, headers: Readonly<Record<string, string>>): string {
-  return `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n${headerLines(headers)}`;
+export function requestStart(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  method: "GET" | "POST" = "POST",
+): string {
+  return `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n${headerLines(headers)}`;
 }
 
 /** The head of one request, one byte to a character: a header's value is Latin-1. `length`: bytes of its body. */

@@ -2,9 +2,9 @@
 
 import { closeSync, openSync } from "node:fs";
 import type { Socket, SocketHandler } from "bun";
-import { PartedBody, type RequestBody } from "../../format/values/message-body.ts";
-import { failureCode } from "../failure-code.ts";
+import { PartedBody, type RequestBody } from "../format/values/message-body.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { failureCode } from "./failure-code.ts";
 import { ResponseReader, type ResponseState } from "./response-reader.ts";
 
 export interface Answer {
@@ -16,7 +16,7 @@ export interface Answer {
 export interface AnswerBody {
   readonly type: string | null;
   readonly encoding: string | null;
-  /** Its beginning, as it was sent; nothing of a 2xx. */
+  /** Its beginning, as it was sent; of a 2xx only where the request keeps bodies. */
   readonly bytes: Uint8Array;
 }
 
@@ -68,7 +68,7 @@ export class HttpConnection {
     private readonly ended: (connection: HttpConnection) => void,
   ) {
     const { address, port, tlsName } = endpoint;
-    const tls = tlsName === null ? null : { tls: { serverName: tlsName } };
+    const tls = tlsName === null ? null : { tls: { ...endpoint.tls, serverName: tlsName } };
     const socket = tls ? HttpConnection.#tlsHandlers : HttpConnection.#plainHandlers;
     const connecting = Bun.connect({ hostname: address, port, data: this, socket, ...tls });
     connecting.catch((error: unknown) => this.#end(connectFailure(error)));
@@ -122,11 +122,11 @@ export class HttpConnection {
    * Sends one request and reads its answer. The answer counts once its head is there; a 2xx counts once the request's body was sent too.
    * Throws `NoAnswer`, and the reason of `stop`. `head`: one character to a byte. The body is not read any more after the return.
    */
-  exchange(head: string, body: RequestBody): Promise<Answer> {
+  exchange(head: string, body: RequestBody, keepsBody = false): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     if (this.#isEnded) reject(new NoAnswer("ECONNRESET", this.#hasAnswered));
     else {
-      this.#exchange = { reader: new ResponseReader(), state: "unfinished", resolve, reject };
+      this.#exchange = { reader: new ResponseReader(keepsBody), state: "unfinished", resolve, reject };
       try {
         this.#send(head, body);
       } catch (error) {

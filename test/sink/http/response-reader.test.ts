@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { ResponseReader, type ResponseState } from "../../../../src/sink/webhook/http/response-reader.ts";
+import { ResponseReader, type ResponseState } from "../../../src/sink/http/response-reader.ts";
 
 interface Read {
   readonly status: number | undefined;

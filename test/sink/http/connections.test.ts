@@ -2,13 +2,13 @@
 
 import { afterEach, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
-import { AddressResolver } from "../../../../src/connection/egress.ts";
-import { PartedBody, type RequestBody } from "../../../../src/sink/format/values/message-body.ts";
-import { ConnectionPool } from "../../../../src/sink/webhook/http/connection-pool.ts";
-import { type PostResult, PostTarget, post } from "../../../../src/sink/webhook/post.ts";
-import { StopList } from "../../../../src/sink/webhook/stop-list.ts";
-import { type RawRequest, rawReceiver } from "../../../support/raw-receiver.ts";
-import { waitFor } from "../../../support/wait-for.ts";
+import { AddressResolver } from "../../../src/connection/egress.ts";
+import { PartedBody, type RequestBody } from "../../../src/sink/format/values/message-body.ts";
+import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
+import { type RequestResult, RequestTarget, sendRequest } from "../../../src/sink/http/send-request.ts";
+import { StopList } from "../../../src/sink/http/stop-list.ts";
+import { type RawRequest, rawReceiver } from "../../support/raw-receiver.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const owned: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -35,11 +35,11 @@ function sender(port: number, { scheme = "http", timeoutMs = 5_000, signal, now 
   owned.push({ [Symbol.asyncDispose]: async () => pool[Symbol.dispose]() });
   const egress = { resolver: new AddressResolver("default"), pool };
   const stops = new StopList(signal ?? new AbortController().signal, timeoutMs);
-  const target = new PostTarget(`${scheme}://127.0.0.1:${port}/x`, {});
+  const target = new RequestTarget(`${scheme}://127.0.0.1:${port}/x`, {});
   return {
     pool,
-    send: (body: RequestBody = Buffer.from("[1]")): Promise<PostResult> =>
-      post({ target, headers: {}, body, egress, stops }),
+    send: (body: RequestBody = Buffer.from("[1]")): Promise<RequestResult> =>
+      sendRequest({ target, headers: {}, body, egress, stops }),
   };
 }
 

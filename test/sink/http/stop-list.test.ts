@@ -1,11 +1,11 @@
 // One timer for many posts: each is ended in its own time, and none that has ended by itself.
 
 import { expect, test } from "bun:test";
-import { type PostStop, StopList, TimedOut } from "../../../src/sink/webhook/stop-list.ts";
+import { type RequestStop, StopList, TimedOut } from "../../../src/sink/http/stop-list.ts";
 
 const timeoutMs = 100;
 
-function endOf(post: PostStop): Promise<unknown> {
+function endOf(post: RequestStop): Promise<unknown> {
   return new Promise((resolve) => post.onStop(resolve));
 }
 

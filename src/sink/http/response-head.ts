@@ -83,7 +83,7 @@ function addField(fields: Fields, name: keyof Fields, value: string): void {
   fields[name] = before === null ? value : `${before},${value}`;
 }
 
-/** RFC 9112, section 6.3, for the answer to a POST. */
+/** RFC 9112, section 6.3, for the answer to a GET or a POST. */
 function bodyFraming(status: number, isOld: boolean, fields: Fields): BodyFraming {
   // What follows it is of another protocol.
   if (status === 101) return unknown;

@@ -1,18 +1,18 @@
-// One POST over HTTP, bounded in time and in what is read of the answer. It is sent to an address that was checked. The name is used for
+// One request over HTTP, bounded in time and in what is read of the answer. It is sent to an address that was checked. The name is used for
 // the Host header and the TLS handshake alone.
 
 import type { AddressResolver } from "../../connection/egress.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { RequestBody } from "../format/values/message-body.ts";
+import { type Answer, type HttpConnection, NoAnswer, notHttp } from "./connection.ts";
+import type { ConnectionPool } from "./connection-pool.ts";
+import { type Endpoint, endpointOf } from "./endpoint.ts";
 import { failureCode } from "./failure-code.ts";
-import { type Answer, type HttpConnection, NoAnswer, notHttp } from "./http/connection.ts";
-import type { ConnectionPool } from "./http/connection-pool.ts";
-import { type Endpoint, endpointOf } from "./http/endpoint.ts";
-import { requestHead, requestStart } from "./http/request-head.ts";
-import { type PostStop, type StopList, TimedOut } from "./stop-list.ts";
+import { requestHead, requestStart } from "./request-head.ts";
+import { type RequestStop, type StopList, TimedOut } from "./stop-list.ts";
 
-export interface PostRequest {
-  readonly target: PostTarget;
+export interface HttpRequest {
+  readonly target: RequestTarget;
   /** Those of this attempt, in addition to the target's. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: RequestBody;
@@ -26,31 +26,48 @@ export interface Egress {
   readonly pool: ConnectionPool;
 }
 
-/** The target of a table's requests, with the head that all of them share. */
-export class PostTarget {
+export interface TargetOptions {
+  /** Left out: POST. */
+  readonly method?: "GET" | "POST";
+  /** Certificates. Targets that differ in them share no pool. */
+  readonly tls?: Bun.TLSOptions;
+  /** Bodies of answers are read, up to the bound. Otherwise the beginning of those that are no 2xx, for people. */
+  readonly keepsBody?: boolean;
+}
+
+/** Where requests go, with the head that all of them share. */
+export class RequestTarget {
   readonly #url: URL;
   readonly hostname: string;
   /** What each request's head begins with. */
   readonly start: string;
   readonly #endpoints = new Map<string, Endpoint>();
 
-  constructor(url: string, headers: Readonly<Record<string, string>>) {
+  constructor(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    private readonly options: TargetOptions = {},
+  ) {
     this.#url = new URL(url);
     this.hostname = this.#url.hostname;
-    this.start = requestStart(this.#url, headers);
+    this.start = requestStart(this.#url, headers, options.method);
+  }
+
+  get keepsBody(): boolean {
+    return this.options.keepsBody ?? false;
   }
 
   /** The checked address in place of the host. TLS still asks for, and checks, the name. */
   at(address: string): Endpoint {
     const known = this.#endpoints.get(address);
     if (known) return known;
-    const endpoint = endpointOf(this.#url, address);
+    const endpoint = endpointOf(this.#url, address, this.options.tls);
     this.#endpoints.set(address, endpoint);
     return endpoint;
   }
 }
 
-export type PostResult =
+export type RequestResult =
   | ({ readonly kind: "answered" } & Answer)
   /** No answer; `code`: the system's error code. */
   | { readonly kind: "failed"; readonly reason: string; readonly code: string }
@@ -66,14 +83,14 @@ const connectFailures: ReadonlySet<string> = new Set([
 ]);
 
 /** Never throws: a signal that is aborted ends it as `failed`. */
-export async function post(request: PostRequest): Promise<PostResult> {
+export async function sendRequest(request: HttpRequest): Promise<RequestResult> {
   const { stops, target } = request;
   const { resolver } = request.egress;
   const stop = stops.begin();
   try {
     const host = target.hostname;
     const addresses = resolver.known(host) ?? (await stop.race(resolver.addresses(host)));
-    let failure: PostResult | null = null;
+    let failure: RequestResult | null = null;
     for (const address of addresses) {
       const result = await postTo(address, request, stop);
       if (result.kind !== "failed" || !connectFailures.has(result.code)) return result;
@@ -88,7 +105,7 @@ export async function post(request: PostRequest): Promise<PostResult> {
   }
 }
 
-async function postTo(address: string, request: PostRequest, stop: PostStop): Promise<PostResult> {
+async function postTo(address: string, request: HttpRequest, stop: RequestStop): Promise<RequestResult> {
   const { target, stops } = request;
   const { resolver } = request.egress;
   try {
@@ -106,12 +123,12 @@ async function postTo(address: string, request: PostRequest, stop: PostStop): Pr
  * Uses an idle connection, or a new one. A receiver may close an idle connection just as it is used. Then the request is sent again over
  * a new one: the first cannot have answered it.
  */
-async function exchange(endpoint: Endpoint, request: PostRequest, stop: PostStop): Promise<Answer> {
+async function exchange(endpoint: Endpoint, request: HttpRequest, stop: RequestStop): Promise<Answer> {
   const { target, headers, body, egress } = request;
   const { pool } = egress;
   const head = requestHead(target.start, headers, body.length);
   const exchangeOn = async (connection: HttpConnection) => {
-    const answer = connection.exchange(head, body);
+    const answer = connection.exchange(head, body, target.keepsBody);
     stop.onStop((reason) => connection.stop(reason));
     try {
       return await answer;
@@ -132,7 +149,7 @@ async function exchange(endpoint: Endpoint, request: PostRequest, stop: PostStop
   return await exchangeOn(await opened(endpoint, pool, stop));
 }
 
-async function opened(endpoint: Endpoint, pool: ConnectionPool, stop: PostStop): Promise<HttpConnection> {
+async function opened(endpoint: Endpoint, pool: ConnectionPool, stop: RequestStop): Promise<HttpConnection> {
   const connection = pool.open(endpoint);
   try {
     await stop.race(connection.opened);
@@ -143,7 +160,7 @@ async function opened(endpoint: Endpoint, pool: ConnectionPool, stop: PostStop):
   }
 }
 
-function failed(error: unknown, { timeoutMs }: StopList): PostResult {
+function failed(error: unknown, { timeoutMs }: StopList): RequestResult {
   if (error instanceof TimedOut) {
     return { kind: "failed", reason: `no answer within ${timeoutMs} ms`, code: "ETIMEDOUT" };
   }
