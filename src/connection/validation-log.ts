@@ -10,6 +10,20 @@ export type Finding =
   | { readonly type: "failed"; readonly reason: string; readonly commands?: readonly string[] }
   | { readonly type: "skipped"; readonly reason: string };
 
+export const passed: Finding = { type: "passed" };
+
+export function failed(reason: string, commands: readonly string[] = []): Finding {
+  return { type: "failed", reason, commands };
+}
+
+export function warned(message: string, commands: readonly string[] = []): Finding {
+  return { type: "warned", message, commands };
+}
+
+export function skipped(reason: string): Finding {
+  return { type: "skipped", reason };
+}
+
 export class ValidationLog {
   readonly #events: ValidateEvent[] = [{ start: {} }];
   readonly #now: () => Date;

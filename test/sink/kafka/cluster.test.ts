@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
+import { Writer } from "@platformatic/kafka";
+import { AddressResolver } from "../../../src/connection/egress.ts";
 import { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
 
 /** A broker that resets each connection once it is asked something. Returns its port. */
@@ -30,7 +32,7 @@ test.each([
       brokers: [`127.0.0.1:${await resettingBroker(stack)}`],
       ...{ clientId: "test", tls: null, sasl },
       ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 3_000, metadataAgeMs: 1_000 },
-      monotonic: () => performance.now(),
+      ...{ monotonic: () => performance.now(), resolver: new AddressResolver("default") },
     });
     stack.defer(() => cluster.close());
     await expect(cluster.topics([], true)).rejects.toMatchObject({ code: "sink_unreachable" });
@@ -39,3 +41,67 @@ test.each([
     expect(uncaught).toEqual([]);
   },
 );
+
+/** A broker that tells of the cluster, and names another one as its controller and the leader of topic `led`. */
+async function tellingBroker(stack: AsyncDisposableStack, host: string): Promise<number> {
+  let own = 0;
+  const server = createServer((socket: Socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", (request: Buffer) => {
+      const brokers = [
+        [1, "127.0.0.1", own],
+        [2, host, 9092],
+      ] as const;
+      const answer = Writer.create()
+        .appendInt32(0)
+        .appendArray([...brokers], (w, [id, name, port]) => {
+          w.appendInt32(id).appendString(name).appendInt32(port).appendString(null);
+        })
+        .appendString("cluster")
+        .appendInt32(2)
+        .appendArray(["led"], (topics, name) => {
+          topics.appendInt16(0).appendString(name).appendBoolean(false);
+          topics.appendArray([2], (partitions, leader) => {
+            partitions.appendInt16(0).appendInt32(0).appendInt32(leader).appendInt32(0);
+            for (let i = 0; i < 3; i++) partitions.appendArray([], () => undefined, true, false);
+          });
+          topics.appendInt32(0);
+        })
+        .appendInt32(0)
+        .appendTaggedFields();
+      const head = Buffer.alloc(9);
+      head.writeInt32BE(answer.length + 5, 0);
+      head.writeInt32BE(request.readInt32BE(8), 4);
+      socket.write(Buffer.concat([head, answer.buffer]));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  stack.defer(() => void server.close());
+  own = (server.address() as { port: number }).port;
+  return own;
+}
+
+test.each([
+  ["an address", "169.254.169.254"],
+  ["a name that resolves to it", "broker-2.test"],
+])("a broker that the cluster names is not connected to at a metadata service: by %s", async (_, host) => {
+  await using stack = new AsyncDisposableStack();
+  const cluster = new Cluster({
+    brokers: [`broker-1.test:${await tellingBroker(stack, host)}`],
+    ...{ clientId: "test", tls: null, sasl: null },
+    ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 3_000, metadataAgeMs: 1_000 },
+    monotonic: () => performance.now(),
+    resolver: new AddressResolver("default", async (name) => [
+      name === "broker-1.test" ? "127.0.0.1" : "169.254.169.254",
+    ]),
+  });
+  stack.defer(() => cluster.close());
+  await cluster.topics(["led"], true);
+  expect(cluster.leader("led", 0)).toBe(2);
+  const refused = {
+    code: "kafka_rejected",
+    message: expect.stringContaining("169.254.169.254 is link-local"),
+  };
+  await expect(cluster.node(2)).rejects.toMatchObject(refused);
+  await expect(cluster.askController(async () => null)).rejects.toMatchObject(refused);
+});

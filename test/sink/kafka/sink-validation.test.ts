@@ -59,3 +59,12 @@ test("the signal ends it with its reason", async () => {
   const sink = resolveSink({ kafka: { connection, format: { native: {} }, topic_options: {} } }, null);
   expect(validateSink(sink, AbortSignal.abort(new Error("gone")))).rejects.toThrow("gone");
 });
+
+test("a broker at a cloud's metadata service is not connected to", async () => {
+  const connection = { brokers: ["169.254.169.254:9092"] };
+  const sink = resolveSink({ kafka: { connection, format: { native: {} }, topic_options: {} } }, null);
+  const events = await validateSink(sink, new AbortController().signal);
+  const { reason } = findTest(events, "DnsResolution").status.Failed!;
+  expect(reason).toContain("Broker 169.254.169.254:9092 is not connected to");
+  expect(reason).toContain("169.254.169.254 is link-local");
+});

@@ -1,34 +1,43 @@
 // Looks at one broker as far as anybody may who knows no password: its name, its port, its TLS, and whether what answers is Kafka.
 
-import { lookup } from "node:dns/promises";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { bounded } from "../../../connection/bounded.ts";
+import type { AddressResolver } from "../../../connection/egress.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressOf } from "../client/broker-address.ts";
 import type { Tls } from "../client/kafka-connection.ts";
 
-/** How far the way to a broker leads. `code`: the system's word for what ended it. */
+/** How far the way to a broker leads. `code`: the system's word for what ended it; of an address that is refused, the reason. */
 export type Probe =
-  | { readonly end: "unresolved"; readonly code: string }
-  | { readonly end: "unreached"; readonly code: string }
+  | NoWay
   | { readonly end: "handshake"; readonly code: string; readonly speaksPlain: boolean }
   /** The connection stood, and the first request was not answered as Kafka does. */
   | { readonly end: "unanswered"; readonly code: string; readonly speaksTls: boolean }
   | { readonly end: "answered" };
 
+export interface NoWay {
+  readonly end: "unresolved" | "refused" | "unreached";
+  readonly code: string;
+}
+
 /** In the place of a code. */
 export const notInTime = "no answer in time";
 
-/** A broker whose port was reached. */
+/** A broker whose port was reached, at `address`. */
 interface Reached extends Address {
   readonly end: "reached";
-  /** Which the name stands for. */
   readonly address: string;
 }
 
 /** `tls` null: without. It resolves whatever it finds; when `limit` fires, with what was not done in time. */
-export async function probeBroker(broker: string, tls: Tls | null, limit: AbortSignal): Promise<Probe> {
-  const found = await reachBroker(broker, limit);
+export async function probeBroker(
+  broker: string,
+  tls: Tls | null,
+  resolver: AddressResolver,
+  limit: AbortSignal,
+): Promise<Probe> {
+  const found = await reachBroker(broker, resolver, limit);
   if (found.end !== "reached") return found;
   try {
     return await probeAnswer(found, tls, limit);
@@ -40,27 +49,28 @@ export async function probeBroker(broker: string, tls: Tls | null, limit: AbortS
 /** Looks no further than the port. */
 export async function reachBroker(
   broker: string,
+  resolver: AddressResolver,
   limit: AbortSignal,
-): Promise<Reached | Extract<Probe, { end: "unresolved" | "unreached" }>> {
+): Promise<Reached | NoWay> {
   const { host, port } = addressOf(broker);
-  let addresses: readonly string[];
+  let end: "unresolved" | "unreached" = "unresolved";
+  let failure: unknown = null;
   try {
-    addresses = isIP(host)
-      ? [host]
-      : (await bounded(limit, () => lookup(host, { all: true }))).map(({ address }) => address);
-  } catch (error) {
-    return { end: "unresolved", code: codeOf(error, limit) };
-  }
-  let code = "no address";
-  for (const address of addresses) {
-    try {
-      (await opened(limit, "connect", () => connectTcp(port, address))).destroy();
-      return { end: "reached", host, port, address };
-    } catch (error) {
-      code = codeOf(error, limit);
+    const addresses = await bounded(limit, () => resolver.addresses(host));
+    end = "unreached";
+    for (const address of addresses) {
+      try {
+        (await opened(limit, "connect", () => connectTcp(port, address))).destroy();
+        return { end: "reached", host, port, address };
+      } catch (error) {
+        failure = error;
+      }
     }
+  } catch (error) {
+    if (error instanceof MillraceError) return { end: "refused", code: error.message };
+    failure = error;
   }
-  return { end: "unreached", code };
+  return { end, code: codeOf(failure, limit) };
 }
 
 async function probeAnswer(
@@ -69,33 +79,38 @@ async function probeAnswer(
   limit: AbortSignal,
 ): Promise<Probe> {
   const plain = () => opened(limit, "connect", () => connectTcp(port, address));
+  const name = isIP(host) ? {} : { servername: host };
   const secure = (options: object) =>
-    opened(limit, "secureConnect", () =>
-      connectTls({ host: address, port, ...(isIP(host) ? {} : { servername: host }), ...options }),
-    );
+    opened(limit, "secureConnect", () => connectTls({ host: address, port, ...name, ...options }));
   if (!tls) {
     const code = await greeting(await plain(), limit);
     if (code === null) return { end: "answered" };
-    return { end: "unanswered", code, speaksTls: await opens(secure({ rejectUnauthorized: false })) };
+    const isOpen = (socket: Socket) => !socket.destroy().connecting;
+    return {
+      end: "unanswered",
+      code,
+      speaksTls: await secure({ rejectUnauthorized: false }).then(isOpen, no),
+    };
   }
-  let socket: Socket;
   try {
-    socket = await secure(tls);
+    const code = await greeting(await secure(tls), limit);
+    return code === null ? { end: "answered" } : { end: "unanswered", code, speaksTls: true };
   } catch (error) {
-    const speaksPlain = await plain()
-      .then((opened) => greeting(opened, limit))
-      .catch(() => "");
-    return { end: "handshake", code: codeOf(error, limit), speaksPlain: speaksPlain === null };
+    const isKafka = async (socket: Socket) => (await greeting(socket, limit)) === null;
+    return {
+      end: "handshake",
+      code: codeOf(error, limit),
+      speaksPlain: await plain().then(isKafka).catch(no),
+    };
   }
-  const code = await greeting(socket, limit);
-  return code === null ? { end: "answered" } : { end: "unanswered", code, speaksTls: true };
 }
 
+const no = () => false;
 const correlation = 0x6d696c6c;
 /** ApiVersions in its first version, which every broker answers, whoever asks. */
 const apiVersions = Buffer.from("0000000a001200006d696c6cffff", "hex");
 
-/** Null: the other end answered as Kafka does. Closes the socket. */
+/** Null: the other end answered as Kafka does. Never throws, and closes the socket. */
 async function greeting(socket: Socket, limit: AbortSignal): Promise<string | null> {
   const answered = Promise.withResolvers<string | null>();
   let received = Buffer.alloc(0);
@@ -116,28 +131,16 @@ async function greeting(socket: Socket, limit: AbortSignal): Promise<string | nu
   }
 }
 
-async function opens(opening: Promise<Socket>): Promise<boolean> {
-  try {
-    (await opening).destroy();
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Throws what keeps the socket from opening in time. */
 async function opened(limit: AbortSignal, event: string, open: () => Socket): Promise<Socket> {
   const socket = open();
-  socket.on("error", () => undefined);
+  const ready = Promise.withResolvers<Socket>();
+  ready.promise.catch(() => undefined);
+  socket.once(event, () => ready.resolve(socket));
+  socket.on("error", ready.reject);
+  socket.once("close", () => ready.reject(Object.assign(new Error("closed"), { code: "closed" })));
   try {
-    await bounded(limit, () => {
-      return new Promise<void>((resolve, reject) => {
-        socket.once(event, () => resolve());
-        socket.once("error", reject);
-        socket.once("close", () => reject(Object.assign(new Error("closed"), { code: "closed" })));
-      });
-    });
-    return socket;
+    return await bounded(limit, () => ready.promise);
   } catch (error) {
     socket.destroy();
     throw error;

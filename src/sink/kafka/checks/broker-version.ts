@@ -7,58 +7,35 @@ export interface BrokerFeatures {
   readonly newest: ReadonlyMap<number, number>;
 }
 
-/** The first level of each release: org.apache.kafka.server.common.MetadataVersion. */
-const releases: readonly (readonly [level: number, release: string])[] = [
-  ...([
-    [1, "3.0"],
-    [2, "3.1"],
-    [3, "3.2"],
-    [4, "3.3"],
-    [8, "3.4"],
-    [9, "3.5"],
-    [12, "3.6"],
-  ] as const),
-  ...([
-    [15, "3.7"],
-    [20, "3.8"],
-    [21, "3.9"],
-    [22, "4.0"],
-    [26, "4.1"],
-    [28, "4.2"],
-    [30, "4.3"],
-  ] as const),
-];
+/** The first level of each release, from 3.0 to 3.9 and from 4.0 on: org.apache.kafka.server.common.MetadataVersion. */
+const firstLevels = [1, 2, 3, 4, 8, 9, 12, 15, 20, 21, 22, 26, 28, 30] as const;
 
 /** What the sink sends, as the first version of Kafka that takes it: https://kafka.apache.org/protocol#protocol_messages */
-const needed: readonly (readonly [request: number, version: number, name: string])[] = [
-  ...([
-    [0, 9, "Produce"],
-    [1, 12, "Fetch"],
-    [2, 6, "ListOffsets"],
-    [3, 9, "Metadata"],
-  ] as const),
-  ...([
-    [10, 3, "FindCoordinator"],
-    [19, 6, "CreateTopics"],
-    [22, 4, "InitProducerId"],
-  ] as const),
-  ...([
-    [24, 3, "AddPartitionsToTxn"],
-    [26, 3, "EndTxn"],
-  ] as const),
-];
+const needed: Readonly<Record<string, readonly [request: number, version: number]>> = {
+  Produce: [0, 9],
+  Fetch: [1, 12],
+  ListOffsets: [2, 6],
+  Metadata: [3, 9],
+  FindCoordinator: [10, 3],
+  CreateTopics: [19, 6],
+  InitProducerId: [22, 4],
+  AddPartitionsToTxn: [24, 3],
+  EndTxn: [26, 3],
+};
 
 /** The version that all brokers of the cluster have agreed upon: they may be newer. */
 export function versionText({ metadataVersion }: BrokerFeatures, brokers: number): string {
   const count = `${brokers} broker${brokers === 1 ? "" : "s"}`;
   if (metadataVersion === null) return `Kafka, ${count}`;
-  const release = releases.findLast(([level]) => level <= metadataVersion)?.[1];
-  return `Kafka ${release ?? ""}`.trim().concat(` (metadata.version ${metadataVersion}), ${count}`);
+  const index = firstLevels.findLastIndex((level) => level <= metadataVersion);
+  const release = index < 0 ? "" : ` ${index < 10 ? `3.${index}` : `4.${index - 10}`}`;
+  return `Kafka${release} (metadata.version ${metadataVersion}), ${count}`;
 }
 
 /** Names of requests that the brokers do not take in the version that the sink sends. */
 export function missingRequests({ newest }: BrokerFeatures): readonly string[] {
-  return needed
-    .filter(([request, version]) => (newest.get(request) ?? -1) < version)
-    .map(([, , name]) => name);
+  return Object.keys(needed).filter((name) => {
+    const [request, version] = needed[name]!;
+    return (newest.get(request) ?? -1) < version;
+  });
 }

@@ -6,15 +6,13 @@ import {
   apiVersionsV3,
   type Connection,
   createTopicsV6,
-  describeConfigsV4,
-  findCoordinatorV3,
   metadataV9,
 } from "@platformatic/kafka";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
 import type { Address } from "../client/broker-address.ts";
 import type { Cluster } from "../client/cluster.ts";
-import { brokerErrors } from "../client/kafka-error.ts";
-import type { TopicPlan } from "../client/topics.ts";
+import { brokerErrors, withRefusals } from "../client/kafka-error.ts";
+import { newTopic, readSettings, type Settings, type TopicPlan } from "../client/topics.ts";
 import type { BrokerFeatures } from "./broker-version.ts";
 
 /** Of one topic. `mayRead`, `mayWrite`: null: the brokers do not tell. */
@@ -39,16 +37,12 @@ export interface ClusterFacts {
   readonly topicSettings: ReadonlyMap<string, Settings>;
 }
 
-export type Settings = ReadonlyMap<string, string>;
-
 /** Kafka's names of the errors that a question was answered with; none: it was done, or would have been. */
 export type Refusals = readonly { readonly id: string; readonly message: string }[];
 
 const mostTopics = 200;
 const findBrokerWithinMs = 3_000;
 const lookAgainMs = 200;
-const transactionKey = 1;
-const resource = { topic: 2, broker: 4 } as const;
 /** https://kafka.apache.org/protocol: org.apache.kafka.common.acl.AclOperation */
 const operation = { read: 3, write: 4 } as const;
 const unknownOperations = -(2 ** 31);
@@ -63,60 +57,49 @@ export async function readCluster(
   isOfTables: (topic: string) => boolean,
 ): Promise<ClusterFacts> {
   await cluster.topics([], true);
-  return await cluster.ask((connection) => readBy(connection, cluster, isOfTables));
-}
-
-async function readBy(
-  connection: Connection,
-  cluster: Cluster,
-  isOfTables: (topic: string) => boolean,
-): Promise<ClusterFacts> {
-  const versions = await apiVersionsV3.api.async(connection, "millrace", "1");
-  const { brokers, topics } = await describeTopics(connection, [checkpointTopic], true);
-  const all = await describeTopics(connection, null, false);
-  const names = all.topics.filter((name) => isOfTables(name.name)).map(({ name }) => name);
-  const seen = names.slice(0, mostTopics);
-  const [known, brokerSettings, topicSettings] = await Promise.all([
-    seen.length > 0 ? describeTopics(connection, seen, true) : { topics: [] },
-    settingsOf(await cluster.node(brokers[0]!.nodeId), [
-      { type: resource.broker, name: String(brokers[0]!.nodeId) },
-    ]),
-    settingsOf(
-      connection,
-      [checkpointTopic, ...seen].map((name) => ({ type: resource.topic, name })),
-    ),
-  ]);
-  const metadataVersion = versions.finalizedFeatures?.find(({ name }) => name === "metadata.version");
-  return {
-    features: {
-      metadataVersion: metadataVersion?.maxVersionLevel ?? null,
-      newest: new Map(versions.apiKeys.map(({ apiKey, maxVersion }) => [apiKey, maxVersion])),
-    },
-    brokers: brokers.map(({ host, port }) => ({ host, port })),
-    checkpoints: topics[0] ?? {
-      ...{ name: checkpointTopic, presence: "missing", replicas: 0 },
-      ...{ mayRead: null, mayWrite: null },
-    },
-    topics: known.topics,
-    brokerSettings: [...brokerSettings.values()][0] ?? null,
-    topicSettings,
-  };
+  return await cluster.ask(async (connection) => {
+    const versions = await apiVersionsV3.api.async(connection, "millrace", "1");
+    const { brokers, topics } = await describeTopics(connection, [checkpointTopic]);
+    const all = await describeTopics(connection, null);
+    const seen = all.topics
+      .map(({ name }) => name)
+      .filter(isOfTables)
+      .slice(0, mostTopics);
+    const { nodeId } = brokers[0]!;
+    const [known, brokerSettings, topicSettings] = await Promise.all([
+      seen.length > 0 ? describeTopics(connection, seen) : { topics: [] },
+      readSettings(await cluster.node(nodeId), "broker", [String(nodeId)], brokerKeys),
+      readSettings(connection, "topic", [checkpointTopic, ...seen], topicKeys),
+    ]);
+    const metadata = versions.finalizedFeatures?.find(({ name }) => name === "metadata.version");
+    return {
+      features: {
+        metadataVersion: metadata?.maxVersionLevel ?? null,
+        newest: new Map(versions.apiKeys.map(({ apiKey, maxVersion }) => [apiKey, maxVersion])),
+      },
+      brokers: brokers.map(({ host, port }) => ({ host, port })),
+      checkpoints: topics[0] ?? {
+        ...{ name: checkpointTopic, presence: "missing", replicas: 0, mayRead: null, mayWrite: null },
+      },
+      topics: known.topics,
+      brokerSettings: brokerSettings.get(String(nodeId)) ?? null,
+      topicSettings,
+    };
+  });
 }
 
 /** Whether the topic could be made by this plan. The brokers only look. */
 export async function tryCreate(cluster: Cluster, name: string, plan: TopicPlan): Promise<Refusals> {
-  const topic = {
-    ...{ name, numPartitions: plan.partitions, replicationFactor: plan.replicationFactor, assignments: [] },
-    configs: plan.config.map(({ key, value }) => ({ name: key, value })),
-  };
   const found = await refusals(() =>
-    cluster.ask((connection) => createTopicsV6.api.async(connection, [topic], plan.operationTimeoutMs, true)),
+    cluster.ask((connection) =>
+      createTopicsV6.api.async(connection, [newTopic(name, plan)], plan.operationTimeoutMs, true),
+    ),
   );
   return found.filter(({ id }) => id !== "TOPIC_ALREADY_EXISTS");
 }
 
 /** A producer that does not exist: brokers look at the permission, and then do not know it. */
-const nobody = { producerId: 0x7fff_ffff_ffff_fff0n, producerEpoch: 0 };
+const nobody = { producerId: 0x7fff_ffff_ffff_fff0n, producerEpoch: 0, verifyOnly: false };
 
 /**
  * Whether the user may use the transactional id. A producer of that id that runs is not disturbed. The coordinator may have to be found
@@ -129,9 +112,7 @@ export async function tryTransactionalId(
 ): Promise<Refusals> {
   const untilMs = performance.now() + findBrokerWithinMs;
   for (;;) {
-    const lost = await refusals(() =>
-      cluster.ask((connection) => findCoordinatorV3.api.async(connection, transactionKey, [transactionalId])),
-    );
+    const lost = await refusals(() => cluster.coordinator(transactionalId));
     if (lost.length === 0) break;
     const isPassing = lost.every(({ id }) => id.startsWith("COORDINATOR_"));
     if (!isPassing || performance.now() >= untilMs) return lost;
@@ -140,7 +121,7 @@ export async function tryTransactionalId(
   const coordinator = await cluster.coordinator(transactionalId);
   const topics = [{ name: checkpointTopic, partitions: [0] }];
   const found = await refusals(() =>
-    addPartitionsToTxnV3.api.async(coordinator, [{ transactionalId, ...nobody, verifyOnly: false, topics }]),
+    addPartitionsToTxnV3.api.async(coordinator, [{ transactionalId, ...nobody, topics }]),
   );
   return found.filter(({ id }) => id === "TRANSACTIONAL_ID_AUTHORIZATION_FAILED");
 }
@@ -158,48 +139,20 @@ async function refusals(ask: () => Promise<unknown>): Promise<Refusals> {
 
 type Metadata = Awaited<ReturnType<typeof metadataV9.api.async>>;
 
+/** `names` null: all, without what the user may do with each. */
 async function describeTopics(
   connection: Connection,
   names: string[] | null,
-  withOperations: boolean,
 ): Promise<{ readonly brokers: Metadata["brokers"]; readonly topics: readonly TopicFacts[] }> {
-  const answer = await answered(metadataV9.api.async(connection, names, false, withOperations, false));
+  const answer = await withRefusals(metadataV9.api.async(connection, names, false, names !== null, false));
   const topics = answer.topics.flatMap((topic): TopicFacts[] => {
     const { name, errorCode, partitions, topicAuthorizedOperations: operations } = topic;
     if (name === null) return [];
     const may = (bit: number) =>
-      !withOperations || operations === unknownOperations ? null : (operations & (1 << bit)) !== 0;
+      names === null || operations === unknownOperations ? null : (operations & (1 << bit)) !== 0;
     const presence = partitions.length > 0 ? "there" : errorCode === missingTopic ? "missing" : "hidden";
     const replicas = Math.min(...partitions.map(({ replicaNodes }) => replicaNodes.length));
     return [{ name, presence, replicas, mayRead: may(operation.read), mayWrite: may(operation.write) }];
   });
   return { brokers: answer.brokers, topics };
-}
-
-async function settingsOf(
-  connection: Connection,
-  resources: readonly { readonly type: 2 | 4; readonly name: string }[],
-): Promise<ReadonlyMap<string, Settings>> {
-  const asked = resources.map(({ type, name }) => ({
-    ...{ resourceType: type, resourceName: name },
-    configurationKeys: type === resource.broker ? brokerKeys : topicKeys,
-  }));
-  const answer = await answered(describeConfigsV4.api.async(connection, asked, false, false));
-  const readable = answer.results.filter(({ errorCode }) => errorCode === 0);
-  return new Map(
-    readable.map(({ resourceName, configs }) => [
-      resourceName,
-      new Map(configs.map(({ name, value }) => [name, value ?? ""])),
-    ]),
-  );
-}
-
-/** The client throws where a single topic is refused; the answer has the rest. */
-async function answered<A>(answer: Promise<A>): Promise<A> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof Error && "response" in error && error.response) return error.response as A;
-    throw error;
-  }
 }

@@ -1,49 +1,54 @@
 // What the ways to the brokers come to, in words: name, port and TLS. Pure.
 
-import type { Finding } from "../../../connection/validation-log.ts";
+import { type Finding, failed, passed, skipped, warned } from "../../../connection/validation-log.ts";
+import { usesTls } from "../../../connector/config/kafka/kafka-rules.ts";
 import type { KafkaAuth } from "../../../connector/config/kafka-config.ts";
 import { notInTime, type Probe } from "./broker-probe.ts";
-
-const passed: Finding = { type: "passed" };
 
 export interface ProbedBroker {
   readonly broker: string;
   readonly probe: Probe;
 }
 
-/** A broker that is away does no harm while another one is there. */
-function harm(reason: string, others: readonly ProbedBroker[], isFine: (probe: Probe) => boolean): Finding {
-  if (!others.some(({ probe }) => isFine(probe))) return { type: "failed", reason };
-  return { type: "warned", message: `${reason} The other brokers are asked meanwhile.` };
-}
-
 export function nameFinding({ broker, probe }: ProbedBroker, all: readonly ProbedBroker[]): Finding {
+  if (probe.end === "refused")
+    return harm(`Broker ${broker} is not connected to: ${probe.code}.`, all, hasAddress);
   if (probe.end !== "unresolved") return { type: "passed", message: broker };
   const reason = `The name of broker ${broker} does not resolve (${probe.code}): check connection.brokers.`;
-  return harm(reason, all, ({ end }) => end !== "unresolved");
+  return harm(reason, all, hasAddress);
 }
 
 export function portFinding({ broker, probe }: ProbedBroker, all: readonly ProbedBroker[]): Finding {
-  if (probe.end === "unresolved") return { type: "skipped", reason: "The name does not resolve." };
+  if (!hasAddress(probe)) return skipped("There is no address to connect to.");
   if (probe.end !== "unreached") return { type: "passed", message: broker };
   const reason = `No connection to broker ${broker}: ${probe.code}. Is it running, and reachable from here?`;
   return harm(reason, all, isReached);
 }
 
-export function isReached({ end }: Probe): boolean {
-  return end !== "unresolved" && end !== "unreached";
+/** A broker that is away does no harm while another one is there. */
+function harm(reason: string, all: readonly ProbedBroker[], isFine: (probe: Probe) => boolean): Finding {
+  if (!all.some(({ probe }) => isFine(probe))) return failed(reason);
+  return warned(`${reason} The other brokers are asked meanwhile.`);
+}
+
+function hasAddress({ end }: Probe): boolean {
+  return end !== "unresolved" && end !== "refused";
+}
+
+export function isReached(probe: Probe): boolean {
+  return hasAddress(probe) && probe.end !== "unreached";
 }
 
 /** Of the brokers that are reached, the first that is wrong. */
 export function tlsFinding(probed: readonly ProbedBroker[], auth: KafkaAuth): Finding {
-  const usesTls = auth.protocol === "Ssl" || auth.protocol === "SaslSsl";
+  const problemOf = usesTls(auth) ? secureProblem : plainProblem;
   for (const { broker, probe } of probed) {
-    const reason = usesTls ? secureProblem(broker, probe, auth) : plainProblem(broker, probe, auth);
-    if (reason !== null) return { type: "failed", reason };
+    const reason = problemOf(broker, probe, auth);
+    if (reason !== null) return failed(reason);
   }
-  if (usesTls) return passed;
-  const reason = `The protocol is ${auth.protocol}: messages${auth.protocol === "Plaintext" ? "" : " and log-in"} travel unencrypted.`;
-  return { type: "skipped", reason };
+  if (usesTls(auth)) return passed;
+  const what = auth.protocol === "Plaintext" ? "messages" : "messages and log-in";
+  return skipped(`The protocol is ${auth.protocol}: ${what} travel unencrypted.`);
 }
 
 function plainProblem(broker: string, probe: Probe, { protocol }: KafkaAuth): string | null {
@@ -61,9 +66,9 @@ const untrusted = /UNABLE_TO|SELF_SIGNED|UNKNOWN_CA|CERT_UNTRUSTED|INVALID_CA/;
 const badFiles = /PEM|ASN1|NO_START_LINE|KEY_VALUES_MISMATCH|BAD_DECRYPT|ERR_OSSL|ERR_BORINGSSL|INVALID_ARG/;
 
 function secureProblem(broker: string, probe: Probe, auth: KafkaAuth): string | null {
-  const own = ownCertificate(auth);
+  const isKnown = auth.ssl_certificate !== undefined || auth.ssl_certificate_location !== undefined;
   if (probe.end === "unanswered") {
-    const remedy = own
+    const remedy = isKnown
       ? "it may not trust the client certificate: its authority has to be in the broker's trust store"
       : "it may require a client certificate: set auth.ssl_certificate and auth.ssl_key, or their _location";
     return `Broker ${broker} ended the connection after the TLS handshake (${probe.code}); ${remedy}.`;
@@ -82,10 +87,8 @@ function secureProblem(broker: string, probe: Probe, auth: KafkaAuth): string | 
     return `The certificate of broker ${broker} is not valid now (${code}): renew it, or set the clocks.`;
   if (badFiles.test(code))
     return `The certificates or the key of auth cannot be used (${code}): check auth.ssl_ca, ssl_certificate, ssl_key and ssl_key_password.`;
-  const hint = own ? "" : " If it requires a client certificate, set auth.ssl_certificate and auth.ssl_key.";
+  const hint = isKnown
+    ? ""
+    : " If it requires a client certificate, set auth.ssl_certificate and auth.ssl_key.";
   return `The TLS handshake with broker ${broker} failed: ${code}.${hint}`;
-}
-
-function ownCertificate(auth: KafkaAuth): boolean {
-  return auth.ssl_certificate !== undefined || auth.ssl_certificate_location !== undefined;
 }

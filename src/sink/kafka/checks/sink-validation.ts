@@ -3,20 +3,29 @@
 
 import { bounded } from "../../../connection/bounded.ts";
 import { AddressResolver, egressPolicy } from "../../../connection/egress.ts";
-import { config, type Finding, permission, ValidationLog } from "../../../connection/validation-log.ts";
+import {
+  config,
+  type Finding,
+  failed,
+  passed,
+  permission,
+  skipped,
+  ValidationLog,
+} from "../../../connection/validation-log.ts";
 import { kafkaMessages } from "../../../connector/config/kafka/kafka-format.ts";
 import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
 import type { ValidateEvent } from "../../../connector/validation.ts";
 import { type MillraceError, toMillraceError } from "../../../errors/millrace-error.ts";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
 import { checkpointPlan } from "../checkpoint/kafka-store.ts";
+import { addressText } from "../client/broker-address.ts";
 import { Cluster } from "../client/cluster.ts";
 import { saslOf, type Tls, tlsOf } from "../client/kafka-connection.ts";
 import { kafkaFailure } from "../client/kafka-error.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
 import { type AvroSerde, SchemaRegistry } from "../registry/schema-registry.ts";
 import { topicName } from "../topic-name.ts";
-import { aclCommand } from "./acl-command.ts";
+import { aclCommand, type Grant } from "./acl-command.ts";
 import { probeBroker, reachBroker } from "./broker-probe.ts";
 import { missingRequests, versionText } from "./broker-version.ts";
 import {
@@ -26,15 +35,30 @@ import {
   tryCreate,
   tryTransactionalId,
 } from "./cluster-facts.ts";
-import { isReached, nameFinding, type ProbedBroker, portFinding, tlsFinding } from "./connection-findings.ts";
+import { isReached, nameFinding, portFinding, tlsFinding } from "./connection-findings.ts";
 import { checkpointPermission, topicPermission, transactionPermission } from "./permission-findings.ts";
 import { settingChecks } from "./setting-findings.ts";
 import { templatePattern, templatePrefix } from "./template-pattern.ts";
 
 /** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
-const dueMs = { probe: 3_500, facts: 8_000, all: 9_000 };
+const dueMs = { probe: 3_500, ways: 7_500, facts: 8_000, all: 9_000 };
 const answerMs = 3_000;
-const passed: Finding = { type: "passed" };
+const off = skipped("Transactions are off.");
+
+/** What the checks of one validation are made with. */
+interface Validation {
+  readonly log: ValidationLog;
+  readonly settings: ProducingSettings;
+  /** Null: it is not known yet. */
+  readonly connectorId: string | null;
+  readonly signal: AbortSignal;
+  /** Fires so many milliseconds after the beginning, and with the signal. */
+  readonly by: (ms: number) => AbortSignal;
+  /** Of brokers' addresses. */
+  readonly resolver: AddressResolver;
+  /** Stands for a table's topic; or why the template makes no name. */
+  readonly sample: string | MillraceError;
+}
 
 /** What was asked of a cluster that lets the user in. */
 interface Answers {
@@ -42,6 +66,7 @@ interface Answers {
   readonly checkpoint: Refusals;
   readonly transaction: Refusals;
   readonly topic: Refusals;
+  /** Brokers, and why not. */
   readonly unreached: readonly string[];
 }
 
@@ -54,230 +79,205 @@ export async function validateKafkaSink(
   signal: AbortSignal,
   connectorId: string | null,
 ): Promise<ValidateEvent[]> {
-  const log = new ValidationLog();
   const began = performance.now();
+  const log = new ValidationLog();
   const by = (ms: number) => {
     const left = Math.max(1, Math.ceil(ms - (performance.now() - began)));
     return AbortSignal.any([signal, AbortSignal.timeout(left)]);
   };
   const settings = producingSettings(sink, connectorId ?? "validation");
-  const { brokers, auth } = settings.config.connection;
+  const resolver = new AddressResolver("default");
+  const validation = {
+    log,
+    settings,
+    connectorId,
+    signal,
+    by,
+    resolver,
+    sample: sampleTopic(settings.config),
+  };
+  const { auth } = settings.config.connection;
   const tls = await tlsOf(auth).catch((error: unknown) => toMillraceError(error));
-  const probing = tls instanceof Error ? null : tls;
-  const limit = by(dueMs.probe);
-  const probed = await Promise.all(
-    brokers.map(async (broker) => ({ broker, probe: await probeBroker(broker, probing, limit) })),
-  );
-  signal.throwIfAborted();
-  recordWays(log, probed);
-  log.record(
-    { TLS: {} },
-    tls instanceof Error ? { type: "failed", reason: tls.message } : tlsFinding(probed, auth),
-  );
-  const cluster = tls instanceof Error ? null : clusterOf(settings, tls, probed);
-  try {
-    const answers =
-      cluster && log.failure === null ? await ask(cluster, settings, by, signal) : { failure: null };
-    recordAnswers(log, settings, connectorId, answers, certificateIn(tls));
-  } finally {
-    await cluster?.close();
-  }
-  await recordRegistry(log, settings, signal, by(dueMs.all));
+  const reached = await recordWays(validation, tls);
+  const certificate = tls instanceof Error || typeof tls?.cert !== "string" ? null : tls.cert;
+  const answers =
+    log.failure === null && !(tls instanceof Error) ? await ask(validation, reached, tls) : null;
+  recordAnswers(validation, answers, certificate);
+  await recordRegistries(validation);
   return log.finish();
 }
 
-function recordWays(log: ValidationLog, probed: readonly ProbedBroker[]): void {
-  const one = probed.length === 1;
+/** Returns the brokers that are reached. */
+async function recordWays(
+  { log, settings, resolver, by, signal }: Validation,
+  tls: Tls | MillraceError | null,
+): Promise<readonly string[]> {
+  const { brokers, auth } = settings.config.connection;
+  const probing = tls instanceof Error ? null : tls;
+  const limit = by(dueMs.probe);
+  const probed = await Promise.all(
+    brokers.map(async (broker) => ({ broker, probe: await probeBroker(broker, probing, resolver, limit) })),
+  );
+  signal.throwIfAborted();
   for (const broker of probed)
-    log.record({ Network: { subtype: "DnsResolution" } }, nameFinding(broker, one ? [] : probed));
+    log.record({ Network: { subtype: "DnsResolution" } }, nameFinding(broker, probed));
   for (const broker of probed)
-    log.record({ Network: { subtype: "Reachability" } }, portFinding(broker, one ? [] : probed));
+    log.record({ Network: { subtype: "Reachability" } }, portFinding(broker, probed));
+  log.record({ TLS: {} }, tls instanceof Error ? failed(tls.message) : tlsFinding(probed, auth));
+  return probed.filter(({ probe }) => isReached(probe)).map(({ broker }) => broker);
 }
-
-function clusterOf(settings: ProducingSettings, tls: Tls | null, probed: readonly ProbedBroker[]): Cluster {
-  const { auth, config } = settings.config.connection;
-  return new Cluster({
-    brokers: probed.filter(({ probe }) => isReached(probe)).map(({ broker }) => broker),
-    clientId: config.client_id ?? "millrace-validation",
-    ...{ tls, sasl: saslOf(auth), connectTimeoutMs: answerMs, requestTimeoutMs: answerMs },
-    ...{ metadataAgeMs: Number.POSITIVE_INFINITY, monotonic: () => performance.now() },
-  });
-}
-
-type Asked = Answers | { readonly failure: string | null };
 
 /** Returns what it was told, or why it could not ask. */
 async function ask(
-  cluster: Cluster,
-  settings: ProducingSettings,
-  by: (ms: number) => AbortSignal,
-  signal: AbortSignal,
-): Promise<Asked> {
-  const limit = by(dueMs.facts);
+  { settings, by, signal, resolver, sample }: Validation,
+  brokers: readonly string[],
+  tls: Tls | null,
+): Promise<Answers | string> {
   const { config: sink, topics: plan, sender } = settings;
-  const sample = sampleTopic(sink);
+  const { auth, config: producer } = sink.connection;
+  const sasl = saslOf(auth);
+  const cluster = new Cluster({
+    ...{ brokers, clientId: producer.client_id ?? "millrace-validation", tls, sasl, resolver },
+    ...{ connectTimeoutMs: answerMs, requestTimeoutMs: answerMs },
+    ...{ metadataAgeMs: Number.POSITIVE_INFINITY, monotonic: () => performance.now() },
+  });
+  const limit = by(dueMs.facts);
   try {
     return await bounded(limit, async () => {
       const facts = await readCluster(cluster, templatePattern(sink));
-      const isMissing = facts.checkpoints.presence === "missing";
-      const [checkpoint, transaction, topic, ways] = await Promise.all([
-        sender.transactionalId !== null && isMissing
-          ? tryCreate(cluster, checkpointTopic, checkpointPlan(facts.brokers.length, plan.operationTimeoutMs))
+      const { length } = facts.brokers;
+      const { transactionalId } = sender;
+      const samplePlan = { ...plan, replicationFactor: Math.min(plan.replicationFactor, length) };
+      const [checkpoint, transaction, topic, unreached] = await Promise.all([
+        transactionalId !== null && facts.checkpoints.presence === "missing"
+          ? tryCreate(cluster, checkpointTopic, checkpointPlan(length, plan.operationTimeoutMs))
           : [],
-        sender.transactionalId === null
-          ? []
-          : tryTransactionalId(cluster, sender.transactionalId, (ms) => Bun.sleep(ms)),
-        sample instanceof Error
-          ? []
-          : tryCreate(cluster, sample, {
-              ...plan,
-              replicationFactor: Math.min(plan.replicationFactor, facts.brokers.length),
-            }),
-        Promise.all(
-          facts.brokers.map(async ({ host, port }) => {
-            const broker = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-            return { broker, way: await reachBroker(broker, by(dueMs.facts - 500)) };
-          }),
-        ),
+        transactionalId === null ? [] : tryTransactionalId(cluster, transactionalId, (ms) => Bun.sleep(ms)),
+        sample instanceof Error ? [] : tryCreate(cluster, sample, samplePlan),
+        unreachedOf(facts.brokers.map(addressText), resolver, by(dueMs.ways)),
       ]);
-      const unreached = ways.filter(({ way }) => way.end !== "reached").map(({ broker }) => broker);
       return { facts, checkpoint, transaction, topic, unreached };
     });
   } catch (error) {
     signal.throwIfAborted();
-    if (limit.aborted) return { failure: "The brokers did not answer in time." };
+    if (limit.aborted) return "The brokers did not answer in time.";
     const { code, message } = kafkaFailure(error, "answer the first requests");
     if (code === "sink_authentication_failed" && !message.endsWith("Check auth."))
-      return { failure: `${message} Check auth.username, auth.password and auth.mechanism.` };
-    if (code !== "sink_unreachable" || saslOf(sink.connection.auth)) return { failure: message };
-    const hint =
-      "If the listener wants a user name and a password, set auth.protocol to SaslPlaintext or SaslSsl.";
-    return { failure: `${message} ${hint}` };
+      return `${message} Check auth.username, auth.password and auth.mechanism.`;
+    if (code !== "sink_unreachable" || sasl) return message;
+    return `${message} If the listener wants a user name and a password, set auth.protocol to SaslPlaintext or SaslSsl.`;
+  } finally {
+    await cluster.close();
   }
 }
 
-function recordAnswers(
-  log: ValidationLog,
-  settings: ProducingSettings,
-  connectorId: string | null,
-  asked: Asked,
-  certificate: string | null,
-): void {
-  const answers = "facts" in asked ? asked : null;
-  const reason = "failure" in asked ? asked.failure : null;
-  log.record({ Authentication: {} }, reason === null ? passed : { type: "failed", reason });
-  const found = (find: (given: Answers) => Finding) => (answers ? find(answers) : passed);
-  const version = answers ? versionText(answers.facts.features, answers.facts.brokers.length) : "";
-  log.record({ ServerInfo: { version } }, found(serverInfo));
-  recordPermissions(log, settings, connectorId, found, certificate);
-  log.record(
-    config("Brokers", "Every broker of the cluster is reached at the address that it has for clients."),
-    found(advertised),
+async function unreachedOf(
+  brokers: readonly string[],
+  resolver: AddressResolver,
+  limit: AbortSignal,
+): Promise<readonly string[]> {
+  const ways = await Promise.all(
+    brokers.map(async (broker) => ({ broker, way: await reachBroker(broker, resolver, limit) })),
   );
-  const isTransactional = settings.sender.transactionalId !== null;
-  for (const { name, description, inTransactions, find } of settingChecks) {
-    const isOff = inTransactions && !isTransactional;
-    log.record(config(name, description), isOff ? off : found(({ facts }) => find(settings, facts)));
-  }
+  return ways.flatMap(({ broker, way }) => (way.end === "reached" ? [] : [`${broker} (${way.code})`]));
 }
 
-const off: Finding = { type: "skipped", reason: "Transactions are off." };
-
-function recordPermissions(
-  log: ValidationLog,
-  { config: sink, sender: { transactionalId } }: ProducingSettings,
-  connectorId: string | null,
-  found: (find: (given: Answers) => Finding) => Finding,
+/** `answers` null: nothing was asked, as something has failed. */
+function recordAnswers(
+  { log, settings, connectorId, sample }: Validation,
+  answers: Answers | string | null,
   certificate: string | null,
 ): void {
+  const { config: sink, sender } = settings;
   const { connection } = sink;
-  const command = (grant: Parameters<typeof aclCommand>[1]) => aclCommand(connection, grant, certificate);
-  const { transactional_id: chosenId } = connection.config.transactions;
-  const isKnown = connectorId !== null || sink.name !== undefined || chosenId !== undefined;
-  const sample = sampleTopic(sink);
+  const { transactionalId } = sender;
+  const isKnown =
+    connectorId !== null ||
+    sink.name !== undefined ||
+    connection.config.transactions.transactional_id !== undefined;
+  const command = (grant: Grant) => aclCommand(connection, grant, certificate);
+  const given = typeof answers === "string" ? null : answers;
+  const found = (find: (given: Answers) => Finding) => (given ? find(given) : passed);
+  const inTransactions = (find: (given: Answers, transactionalId: string) => Finding) =>
+    transactionalId === null ? off : found((given) => find(given, transactionalId));
+
+  log.record({ Authentication: {} }, typeof answers === "string" ? failed(answers) : passed);
+  const version = given ? versionText(given.facts.features, given.facts.brokers.length) : "";
+  log.record({ ServerInfo: { version } }, found(serverInfo));
   log.record(
     permission("Topics", "The user may write to the tables' topics, and make those that are missing."),
     found(({ facts, topic }) =>
       sample instanceof Error
-        ? { type: "failed", reason: sample.message }
+        ? failed(sample.message)
         : topicPermission(facts, sample, templatePrefix(sink), topic, command),
     ),
   );
   log.record(
     permission("Transactional id", "The user may write in transactions of the connector's transactional id."),
-    transactionalId === null
-      ? off
-      : found(({ transaction }) => transactionPermission(transactionalId, isKnown, transaction, command)),
+    inTransactions(({ transaction }, id) => transactionPermission(id, isKnown, transaction, command)),
   );
   log.record(
     permission("Checkpoints", `The user may read and write topic ${checkpointTopic}.`),
-    transactionalId === null
-      ? off
-      : found(({ facts, checkpoint }) => checkpointPermission(facts.checkpoints, checkpoint, command)),
+    inTransactions(({ facts, checkpoint }) => checkpointPermission(facts.checkpoints, checkpoint, command)),
   );
+  log.record(
+    config("Brokers", "Every broker of the cluster is reached at the address that it has for clients."),
+    found(advertised),
+  );
+  for (const { name, description, inTransactions: isOfThem, find } of settingChecks) {
+    const finding = (isOfThem ? inTransactions : found)(({ facts }) => find(settings, facts));
+    log.record(config(name, description), finding);
+  }
 }
 
 function serverInfo({ facts: { features } }: Answers): Finding {
   const missing = missingRequests(features);
   if (missing.length === 0) return passed;
-  const reason = `The brokers are older than Kafka 2.8, or lack a part of its protocol (${missing.join(", ")}): Kafka 2.8 or newer is needed.`;
-  return { type: "failed", reason };
+  return failed(
+    `The brokers are older than Kafka 2.8, or lack a part of its protocol (${missing.join(", ")}): Kafka 2.8 or newer is needed.`,
+  );
 }
 
 function advertised({ facts, unreached }: Answers): Finding {
   if (unreached.length === 0) return passed;
-  const names = unreached.join(", ");
-  const reason =
-    `The cluster names ${facts.brokers.length === unreached.length ? "its brokers" : "brokers"} as ${names}, which cannot be reached from here. ` +
-    "Set advertised.listeners of the brokers to addresses that this machine can reach.";
-  return { type: "failed", reason };
+  const who = facts.brokers.length === unreached.length ? "its brokers" : "brokers";
+  return failed(
+    `The cluster names ${who} as ${unreached.join(", ")}, which cannot be reached from here. ` +
+      "Set advertised.listeners of the brokers to addresses that this machine can reach.",
+  );
 }
 
 /** With Avro alone there is something to test. */
-async function recordRegistry(
-  log: ValidationLog,
-  { config: sink }: ProducingSettings,
-  signal: AbortSignal,
-  limit: AbortSignal,
-): Promise<void> {
-  const { value, key } = kafkaMessages(sink.format);
+async function recordRegistries({ log, settings, signal, by }: Validation): Promise<void> {
+  const { value, key } = kafkaMessages(settings.config.format);
   const serdes = [value, key].flatMap((serde) => (serde.kind === "avro" ? [serde] : []));
-  const different = serdes.filter(
-    (serde, index) => serdes.findIndex((each) => Bun.deepEquals(each, serde)) === index,
-  );
-  for (const serde of different) {
+  const different = new Map(serdes.map((serde) => [JSON.stringify(serde.registry), serde]));
+  for (const serde of different.values()) {
     const test = config(
       "Schema registry",
       `The schema registry ${new URL(serde.registry.url).host} answers.`,
     );
-    log.record(test, log.failure === null ? await registryFinding(serde, signal, limit) : passed);
+    log.record(test, log.failure === null ? await registryFinding(serde, signal, by(dueMs.all)) : passed);
   }
 }
 
 async function registryFinding(serde: AvroSerde, signal: AbortSignal, limit: AbortSignal): Promise<Finding> {
   try {
-    const resolver = new AddressResolver(egressPolicy(process.env));
-    await new SchemaRegistry(serde, resolver).check(limit);
+    await new SchemaRegistry(serde, new AddressResolver(egressPolicy(process.env))).check(limit);
     return passed;
   } catch (error) {
     signal.throwIfAborted();
-    const reason = limit.aborted
-      ? "The schema registry did not answer in time."
-      : toMillraceError(error).message;
-    return { type: "failed", reason };
+    return failed(
+      limit.aborted ? "The schema registry did not answer in time." : toMillraceError(error).message,
+    );
   }
 }
 
-/** Stands for a table's topic; or why the template makes no name. */
-function sampleTopic(sink: KafkaSinkConfig): string | MillraceError {
+function sampleTopic({ topic_name_template: template, topic_options: options }: KafkaSinkConfig) {
   const table = { database: "database", schema: "public", table: "validation" };
   try {
-    return topicName(sink.topic_name_template, table, sink.topic_options.naming_mode);
+    return topicName(template, table, options.naming_mode);
   } catch (error) {
     return toMillraceError(error);
   }
-}
-
-function certificateIn(tls: Tls | Error | null): string | null {
-  return tls && !(tls instanceof Error) && typeof tls.cert === "string" ? tls.cert : null;
 }

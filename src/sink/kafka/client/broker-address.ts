@@ -10,3 +10,7 @@ export function addressOf(broker: string): Address {
   const colon = broker.lastIndexOf(":");
   return { host: broker.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(broker.slice(colon + 1)) };
 }
+
+export function addressText({ host, port }: Address): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}

@@ -2,10 +2,11 @@
 // once: who asks decides whether to try again.
 
 import { type Connection, type ConnectionOptions, findCoordinatorV3, metadataV9 } from "@platformatic/kafka";
+import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { type Address, addressOf } from "./broker-address.ts";
+import { type Address, addressOf, addressText } from "./broker-address.ts";
 import { BrokerPool } from "./broker-pool.ts";
-import { brokerErrors, isNetworkError, kafkaFailure } from "./kafka-error.ts";
+import { answerIn, brokerErrors, isNetworkError, kafkaFailure } from "./kafka-error.ts";
 
 export interface ClusterOptions {
   /** `host:port` of brokers that are asked for the others. */
@@ -17,6 +18,8 @@ export interface ClusterOptions {
   readonly requestTimeoutMs: number;
   /** What is known of leaders is asked for again after so long. */
   readonly metadataAgeMs: number;
+  /** Connections go to no address that it refuses. */
+  readonly resolver: AddressResolver;
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
 }
@@ -47,16 +50,12 @@ export class Cluster {
   readonly #silentMs = new Map<string, number>();
 
   constructor(private readonly options: ClusterOptions) {
-    const { tls, sasl, connectTimeoutMs, requestTimeoutMs } = options;
+    const { clientId, tls, sasl, connectTimeoutMs: connectTimeout, requestTimeoutMs, resolver } = options;
     this.#seeds = options.brokers.map(addressOf);
-    const how = {
-      ...(tls ? { tls } : {}),
-      ...(sasl ? { sasl } : {}),
-      connectTimeout: connectTimeoutMs,
-    };
-    this.#batches = new BrokerPool(options.clientId, { ...how, requestTimeout: requestTimeoutMs });
-    const quick = Math.min(questionTimeoutMs, requestTimeoutMs);
-    this.#questions = new BrokerPool(options.clientId, { ...how, requestTimeout: quick });
+    const how = { ...(tls ? { tls } : {}), ...(sasl ? { sasl } : {}), connectTimeout };
+    const pool = (requestTimeout: number) => new BrokerPool(clientId, { ...how, requestTimeout }, resolver);
+    this.#batches = pool(requestTimeoutMs);
+    this.#questions = pool(Math.min(questionTimeoutMs, requestTimeoutMs));
   }
 
   get brokerCount(): number {
@@ -68,23 +67,25 @@ export class Cluster {
    * Throws what the client throws.
    */
   async ask<A>(question: (connection: Connection) => Promise<A>, isPatient = false): Promise<A> {
-    const known = new Map([...this.#brokers.values(), ...this.#seeds].map((each) => [told(each), each]));
-    const silentMs = (name: string) => this.#silentMs.get(name) ?? Number.NEGATIVE_INFINITY;
-    const names = [...known.keys()].toSorted((a, b) => Math.sign(silentMs(a) - silentMs(b)) || 0);
+    const known = new Map(
+      [...this.#brokers.values(), ...this.#seeds].map((each) => [addressText(each), each]),
+    );
+    const silentMs = ([name]: [string, Address]) => this.#silentMs.get(name) ?? 0;
+    const inOrder = [...known].toSorted((a, b) => silentMs(a) - silentMs(b));
     const pool = isPatient ? this.#batches : this.#questions;
     let last: unknown = new Error("no broker is known");
-    for (const name of names) {
+    for (const [, address] of inOrder) {
       let connection: Connection | null = null;
       try {
-        connection = await pool.get(known.get(name)!);
+        connection = await pool.get(address);
         return await question(connection);
       } catch (error) {
         if (connection && !isNetworkError(error)) throw error;
-        this.#isSilent(known.get(name)!);
+        this.#isSilent(address);
         last = error;
       }
     }
-    throw kafkaFailure(last, `connect to any of ${names.join(", ")}`);
+    throw kafkaFailure(last, `connect to any of ${inOrder.map(([name]) => name).join(", ")}`);
   }
 
   /** Asks the broker that may change topics; where none is known, any. Throws what the client throws. */
@@ -116,7 +117,7 @@ export class Cluster {
       return await pool.get(address);
     } catch (error) {
       this.#isSilent(address);
-      throw kafkaFailure(error, `connect to broker ${id} at ${told(address)}`);
+      throw kafkaFailure(error, `connect to broker ${id} at ${addressText(address)}`);
     }
   }
 
@@ -165,7 +166,7 @@ export class Cluster {
 
   /** What goes over another connection to it may be lost too: it is sent again over a new one. */
   #isSilent(address: Address): void {
-    this.#silentMs.set(told(address), this.options.monotonic());
+    this.#silentMs.set(addressText(address), this.options.monotonic());
     this.#batches.drop(address);
   }
 
@@ -193,20 +194,17 @@ export class Cluster {
   }
 
   async #describe(names: readonly string[]): Promise<void> {
-    const response = await this.ask((connection) =>
-      metadataV9.api.async(connection, [...names], false, false, false),
-    )
-      // Errors of single topics and partitions are in the answer, which has the rest.
-      .catch(
-        (error: unknown) =>
-          answerOf(error) ??
-          Promise.reject(
-            kafkaFailure(
-              error,
-              names.length > 0 ? `describe topic ${names.join(", ")}` : "describe the cluster",
-            ),
-          ),
+    const asked = this.ask((connection) => metadataV9.api.async(connection, [...names], false, false, false));
+    const response = await asked.catch((error: unknown) => {
+      // Topics that are missing or have no leader are no failure; that they may not be seen is.
+      const isRefused = brokerErrors(error).some(({ id }) => id.endsWith("AUTHORIZATION_FAILED"));
+      const answer = isRefused ? null : answerIn<Awaited<typeof asked>>(error);
+      if (answer) return answer;
+      throw kafkaFailure(
+        error,
+        names.length > 0 ? `describe topic ${names.join(", ")}` : "describe the cluster",
       );
+    });
     this.#brokers = new Map(response.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
     this.#controller = response.controllerId;
     const atMs = this.options.monotonic();
@@ -221,17 +219,4 @@ export class Cluster {
       }
     }
   }
-}
-
-type Metadata = Awaited<ReturnType<typeof metadataV9.api.async>>;
-
-/** Topics that are missing or have no leader are no failure; that they may not be seen is. */
-function answerOf(error: unknown): Metadata | null {
-  const isRefused = brokerErrors(error).some(({ id }) => id.endsWith("AUTHORIZATION_FAILED"));
-  if (isRefused || typeof error !== "object" || error === null || !("response" in error)) return null;
-  return error.response as Metadata;
-}
-
-function told({ host, port }: Address): string {
-  return `${host}:${port}`;
 }

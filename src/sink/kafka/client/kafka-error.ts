@@ -95,6 +95,16 @@ export function brokerErrors(error: unknown): readonly BrokerError[] {
   return telling.length > 0 ? telling : all;
 }
 
+/** An answer that refuses some topics or partitions, which the client throws, with the rest; null: the error is another one. */
+export function answerIn<A>(error: unknown): A | null {
+  return error instanceof Error && "response" in error ? ((error.response ?? null) as A | null) : null;
+}
+
+/** The answer, whatever it refuses. */
+export async function withRefusals<A>(answer: Promise<A>): Promise<A> {
+  return await answer.catch((error: unknown) => answerIn<A>(error) ?? Promise.reject(error));
+}
+
 /** The error, those that it gathers, and their causes. */
 function errorsIn(error: unknown, depth = 0): readonly unknown[] {
   if (!(error instanceof Error) || depth > 10) return [];

@@ -2,7 +2,7 @@
 // this one takes batches that are written already. https://kafka.apache.org/protocol#The_Messages_Produce
 
 import { type Connection, produceV9, Writer } from "@platformatic/kafka";
-import { errorName } from "./kafka-error.ts";
+import { errorName, withRefusals } from "./kafka-error.ts";
 
 export interface PartitionBatch {
   readonly topic: string;
@@ -34,7 +34,7 @@ export async function produce(
   batches: readonly PartitionBatch[],
   options: ProduceOptions,
 ): Promise<Verdicts> {
-  const answer = await ask(connection, batches, options);
+  const answer = await withRefusals(ask(connection, batches, options));
   const told = new Map<string, number>();
   for (const { name, partitionResponses } of answer.responses)
     for (const { index, errorCode } of partitionResponses) told.set(`${name}/${index}`, errorCode);
@@ -75,9 +75,8 @@ function ask(
       true,
       true,
       (error, answer) => {
-        const refused = error !== null && "response" in error ? (error.response as Answer) : null;
-        if (error && !refused) reject(error);
-        else resolve(refused ?? (answer as Answer));
+        if (error) reject(error);
+        else resolve(answer as Answer);
       },
     );
   });

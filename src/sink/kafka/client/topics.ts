@@ -1,9 +1,9 @@
 // Makes topics that are missing, and tells how many partitions a topic has. One that is there is left as it is.
 
-import { ConfigResourceTypes, createTopicsV6, describeConfigsV4 } from "@platformatic/kafka";
+import { ConfigResourceTypes, type Connection, createTopicsV6, describeConfigsV4 } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster, TopicLayout } from "./cluster.ts";
-import { brokerErrors, kafkaFailure } from "./kafka-error.ts";
+import { brokerErrors, kafkaFailure, withRefusals } from "./kafka-error.ts";
 
 export interface TopicPlan {
   readonly partitions: number;
@@ -18,15 +18,34 @@ const lookAgainMs = 20;
 /** In one request: a controller takes some ms for each. */
 const madeAtOnce = 200;
 
-const topicResource = ConfigResourceTypes.TOPIC;
+export type Settings = ReadonlyMap<string, string>;
 
-/** Null: it has none of this name. Throws where the user may not know. */
-export async function topicSetting(cluster: Cluster, topic: string, name: string): Promise<string | null> {
-  const resource = { resourceType: topicResource, resourceName: topic, configurationKeys: [name] };
-  const { results } = await cluster.ask((connection) =>
-    describeConfigsV4.api.async(connection, [resource], false, false),
+const resourceTypes = { topic: ConfigResourceTypes.TOPIC, broker: ConfigResourceTypes.BROKER } as const;
+
+/** Settings of topics or brokers, by name; of those that the user may read. */
+export async function readSettings(
+  connection: Connection,
+  of: keyof typeof resourceTypes,
+  names: readonly string[],
+  keys: string[],
+): Promise<ReadonlyMap<string, Settings>> {
+  const resources = names.map((resourceName) => {
+    return { resourceType: resourceTypes[of], resourceName, configurationKeys: keys };
+  });
+  const answer = await withRefusals(describeConfigsV4.api.async(connection, resources, false, false));
+  const readable = answer.results.filter(({ errorCode }) => errorCode === 0);
+  return new Map(
+    readable.map(({ resourceName, configs }) => [
+      resourceName,
+      new Map(configs.map(({ name, value }) => [name, value ?? ""])),
+    ]),
   );
-  return results[0]?.configs.find((each) => each.name === name)?.value ?? null;
+}
+
+/** A topic to be made, as the client asks for it. */
+export function newTopic(name: string, { partitions, replicationFactor, config }: TopicPlan) {
+  const configs = config.map(({ key, value }) => ({ name: key, value }));
+  return { name, numPartitions: partitions, replicationFactor, assignments: [], configs };
 }
 
 export class Topics {
@@ -60,13 +79,7 @@ export class Topics {
   }
 
   async #create(names: readonly string[], plan: TopicPlan): Promise<void> {
-    const topics = names.map((name) => ({
-      name,
-      numPartitions: plan.partitions,
-      replicationFactor: plan.replicationFactor,
-      assignments: [],
-      configs: plan.config.map(({ key, value }) => ({ name: key, value })),
-    }));
+    const topics = names.map((name) => newTopic(name, plan));
     try {
       await this.cluster.askController((connection) =>
         createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false),

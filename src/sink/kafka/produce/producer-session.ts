@@ -1,11 +1,13 @@
 // The cluster and the producer of one session. They are there once it has begun: until then nothing is sent.
 
+import { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { Cluster } from "../client/cluster.ts";
 import { saslOf, tlsOf } from "../client/kafka-connection.ts";
 import { isPassing, kafkaFailure } from "../client/kafka-error.ts";
 import { Topics } from "../client/topics.ts";
 import type { ProducingSettings } from "../kafka-settings.ts";
+import { askAgain, lostWaitMs, type Patience } from "./ask-again.ts";
 import type { Round } from "./round.ts";
 import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
 import { TransactionalProducer } from "./transactional-producer.ts";
@@ -21,9 +23,6 @@ interface Begun {
 
 const connectTimeoutMs = 5_000;
 const abortWithinMs = 1_000;
-const askAgainMs = 100;
-/** What passes sooner is not told. */
-const tellAfterMs = 500;
 
 export class ProducerSession {
   #begun: Begun | null = null;
@@ -59,13 +58,10 @@ export class ProducerSession {
       clientId: connection.config.client_id ?? `millrace-${settings.connectorId}`,
       ...{ tls: await tlsOf(connection.auth), sasl: saslOf(connection.auth) },
       ...{ connectTimeoutMs, requestTimeoutMs: settings.requestTimeoutMs },
-      ...{ metadataAgeMs: settings.metadataAgeMs, monotonic },
+      ...{ metadataAgeMs: settings.metadataAgeMs, monotonic, resolver: new AddressResolver("default") },
     });
     const producer = new TransactionalProducer(cluster, {
-      ...{ transactionalId, monotonic, nowMs, sleep, signal },
-      timeoutMs: settings.transactionTimeoutMs,
-      operationTimeoutMs: settings.operationTimeoutMs,
-      retrying: (attempt, reason) => this.events.retrying(attempt, reason),
+      ...{ ...this.#patience, transactionalId, nowMs, timeoutMs: settings.transactionTimeoutMs },
     });
     const sender = new RoundSender(cluster, producer, { ...settings.sender, ...tools }, this.events);
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
@@ -74,25 +70,14 @@ export class ProducerSession {
     if (acks === "All") await producer.init();
   }
 
-  /** What `ask` gives, asked again for a while as long as that may help. `what`: as the end of "Kafka refused to …". */
+  /** `what`: as the end of "Kafka refused to …". */
   async askAgain<A>(what: string, ask: () => Promise<A>): Promise<A> {
-    const { monotonic, sleep, signal } = this.tools;
-    const begunMs = monotonic();
-    const untilMs = begunMs + this.settings.operationTimeoutMs;
-    for (let attempt = 0; ; attempt++) {
-      signal.throwIfAborted();
-      try {
-        const answer = await ask();
-        if (attempt > 0) this.events.retrying(null, "");
-        return answer;
-      } catch (error) {
-        const failure = kafkaFailure(error, what);
-        if (!isPassing(error) || monotonic() >= untilMs) throw failure;
-        if (monotonic() - begunMs >= tellAfterMs) this.events.retrying(attempt + 1, failure.message);
-        this.#here.cluster.forgetRoles();
-        await sleep(askAgainMs, signal);
-      }
-    }
+    const again = (error: unknown) => {
+      if (!isPassing(error)) return null;
+      this.#here.cluster.forgetRoles();
+      return lostWaitMs;
+    };
+    return await askAgain(ask, again, (error) => kafkaFailure(error, what), this.#patience);
   }
 
   async send(round: Round): Promise<void> {
@@ -116,6 +101,13 @@ export class ProducerSession {
       new Promise((resolve) => setTimeout(resolve, abortWithinMs)),
     ]);
     await begun.cluster.close();
+  }
+
+  get #patience(): Patience {
+    const { monotonic, sleep, signal } = this.tools;
+    const { operationTimeoutMs } = this.settings;
+    const retrying = (attempt: number | null, reason: string) => this.events.retrying(attempt, reason);
+    return { operationTimeoutMs, retrying, monotonic, sleep, signal };
   }
 
   get #here(): Begun {

@@ -9,7 +9,7 @@ import type { Cluster } from "../client/cluster.ts";
 import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
-import { topicSetting } from "../client/topics.ts";
+import { readSettings } from "../client/topics.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
@@ -240,13 +240,21 @@ export class RoundSender {
   async #tooLarge(failure: MillraceError, queue: PartitionQueue, waiting: Waiting): Promise<MillraceError> {
     const batch = waiting.get(queue)?.[0];
     if (batch?.count !== 1) return failure;
-    const most = await topicSetting(this.cluster, queue.topic, "max.message.bytes").catch(() => null);
-    const limit = most === null ? "" : `, whose max.message.bytes is ${most}`;
+    const most = await this.#mostBytes(queue.topic).catch(() => undefined);
+    const limit = most === undefined ? "" : `, whose max.message.bytes is ${most}`;
     const text =
       `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes${limit} (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
       `kafka-configs.sh --alter --entity-type topics --entity-name ${queue.topic} --add-config max.message.bytes=${batch.bytes * 2}`;
     return new MillraceError("kafka_message_too_large", text, { cause: failure });
+  }
+
+  async #mostBytes(topic: string): Promise<string | undefined> {
+    const key = "max.message.bytes";
+    const settings = await this.cluster.ask((connection) =>
+      readSettings(connection, "topic", [topic], [key]),
+    );
+    return settings.get(topic)?.get(key);
   }
 
   #backoff(attempt: number): number {

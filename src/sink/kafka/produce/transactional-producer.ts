@@ -12,20 +12,14 @@ import {
   isNetworkError,
   kafkaFailure,
 } from "../client/kafka-error.ts";
+import { askAgain, lostWaitMs, type Patience } from "./ask-again.ts";
 
-export interface ProducerOptions {
+export interface ProducerOptions extends Patience {
   /** Null: idempotent, without transactions. */
   readonly transactionalId: string | null;
   /** After so long without an end the coordinator aborts a transaction. */
   readonly timeoutMs: number;
-  /** How long one question to the coordinator may take, with all its repetitions. */
-  readonly operationTimeoutMs: number;
-  /** The coordinator is away or elsewhere, and is asked again. Null: it has answered. */
-  readonly retrying: (attempt: number | null, reason: string) => void;
-  readonly monotonic: () => number;
   readonly nowMs: () => number;
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly signal: AbortSignal;
 }
 
 export interface TopicPartition {
@@ -35,9 +29,6 @@ export interface TopicPartition {
 
 /** A transaction's markers take some milliseconds, in which the next one cannot begin. */
 const busyWaitMs = 2;
-const lostWaitMs = 100;
-/** What passes sooner is not told. */
-const tellAfterMs = 500;
 const toldTopics = 10;
 
 export class TransactionalProducer {
@@ -133,35 +124,22 @@ export class TransactionalProducer {
     return new MillraceError("kafka_fenced", text, { cause: error });
   }
 
+  /** The coordinator may be away or elsewhere, or not ready. */
   async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
-    const { transactionalId, operationTimeoutMs, monotonic, sleep, signal, retrying } = this.options;
-    const { cluster } = this;
-    const begunMs = monotonic();
-    const untilMs = begunMs + operationTimeoutMs;
-    let isTold = false;
-    for (let attempt = 1; ; ) {
-      signal.throwIfAborted();
-      try {
-        const answer =
-          transactionalId === null
-            ? await cluster.ask(ask)
-            : await ask(await cluster.coordinator(transactionalId));
-        if (isTold) retrying(null, "");
-        return answer;
-      } catch (error) {
-        const isBusy = isBusyCoordinator(error);
-        const isLost = !isBusy && (isLostCoordinator(error) || isUnreachable(error));
-        if ((!isBusy && !isLost) || monotonic() >= untilMs) throw this.failure(error, what);
-        if (isLost) {
-          if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
-          cluster.forgetRoles();
-        }
-        isTold ||= monotonic() - begunMs >= tellAfterMs;
-        if (isTold) retrying(attempt, kafkaFailure(error, what).message);
-        await sleep(isBusy && !isTold ? busyWaitMs : lostWaitMs, signal);
-        attempt++;
-      }
-    }
+    const { cluster, options } = this;
+    const { transactionalId } = options;
+    const again = (error: unknown) => {
+      if (isBusyCoordinator(error)) return busyWaitMs;
+      if (!isLostCoordinator(error) && !isUnreachable(error)) return null;
+      if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
+      cluster.forgetRoles();
+      return lostWaitMs;
+    };
+    const asking =
+      transactionalId === null
+        ? () => cluster.ask(ask)
+        : async () => await ask(await cluster.coordinator(transactionalId));
+    return await askAgain(asking, again, (error) => this.failure(error, what), options);
   }
 }
 
