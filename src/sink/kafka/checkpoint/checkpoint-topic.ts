@@ -1,10 +1,14 @@
 // Reads a connector's record from the compacted topic of checkpoints. The record is what the last committed transaction left: a message of
 // the connector's key, and one for each table that it holds something of. What was aborted, or is not decided, does not count.
+//
+// Compaction and order hold within a partition: of one key's messages in two partitions none is the newer. So all of a record are in one
+// partition. A new record's does not depend on how many partitions there are, and a record stays where it is when some are added.
 
 import { type Connection, fetchV12, listOffsetsV6, type RecordsBatch } from "@platformatic/kafka";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
+import { partitionOf } from "../client/partitioner.ts";
 import { CommittedRecords } from "./committed-records.ts";
 
 export const checkpointTopic = "millrace.checkpoints";
@@ -20,6 +24,9 @@ export interface StoredCheckpoint {
   readonly run: string | null;
 }
 
+/** Of the topic, where millrace makes it. A topic never loses partitions. */
+export const checkpointPartitions = 16;
+
 const latest = -1n;
 const earliest = -2n;
 const fetchBytes = 1024 * 1024;
@@ -30,17 +37,46 @@ export function partKey(recordKey: string, table: string): string {
   return `${recordKey}${separator}${table}`;
 }
 
+/** Where a connector's record is, or is to be. */
+export interface CheckpointPlace {
+  readonly partition: number;
+  /** Null: nothing was ever committed under this key. */
+  readonly stored: StoredCheckpoint | null;
+}
+
 /**
- * Null: nothing was ever committed under this key. Every transaction of the connector has to be decided before. Throws what the client
- * throws.
+ * `partitions`: how many the topic has. Every transaction of the connector has to be decided before. Throws what the client throws, and
+ * where a partition cannot be read: the record may be in it.
  */
-export async function readCheckpoint(
+export async function findCheckpoint(
+  cluster: Cluster,
+  recordKey: string,
+  partitions: number,
+): Promise<CheckpointPlace> {
+  await cluster.topics([checkpointTopic]);
+  const read = async (partition: number) => {
+    return { partition, stored: await readPartition(cluster, partition, recordKey) };
+  };
+  const place = await read(placeOf(recordKey, partitions));
+  if (place.stored) return place;
+  const others = Array.from({ length: partitions }, (_, i) => i).filter((i) => i !== place.partition);
+  const found = await Promise.all(others.map(read));
+  return found.find(({ stored }) => stored) ?? place;
+}
+
+/** The same for every number of partitions, but for topics that somebody has made with fewer. */
+function placeOf(recordKey: string, partitions: number): number {
+  const key = Buffer.from(recordKey);
+  const place = partitionOf(key, key.length, checkpointPartitions);
+  return place < partitions ? place : 0;
+}
+
+async function readPartition(
   cluster: Cluster,
   partition: number,
   recordKey: string,
 ): Promise<StoredCheckpoint | null> {
   const records = new CommittedRecords();
-  await cluster.topics([checkpointTopic]);
   const connection = await cluster.nodeForQuestions(cluster.leader(checkpointTopic, partition));
   const end = await offsetOf(connection, partition, latest);
   for (let at = await offsetOf(connection, partition, earliest); at < end; )

@@ -4,13 +4,12 @@ import { bounded } from "../../../connection/bounded.ts";
 import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { sleep } from "../../delivery/order/sleep.ts";
-import { partitionOf } from "../client/partitioner.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
 import { ProducerLog } from "../produce/producer-log.ts";
 import { ProducerSession } from "../produce/producer-session.ts";
 import { PartitionQueue } from "../produce/round.ts";
-import { checkpointTopic, partKey, readCheckpoint } from "./checkpoint-topic.ts";
+import { checkpointTopic, findCheckpoint, partKey } from "./checkpoint-topic.ts";
 import { written } from "./kafka-store.ts";
 
 /**
@@ -47,9 +46,7 @@ async function drop(
   const { cluster } = session;
   const layout = (await cluster.topics([checkpointTopic])).get(checkpointTopic);
   if (!layout) return;
-  const key = new TextEncoder().encode(checkpointKey);
-  const partition = partitionOf(key, key.length, layout.leaders.length);
-  const stored = await readCheckpoint(cluster, partition, checkpointKey);
+  const { partition, stored } = await findCheckpoint(cluster, checkpointKey, layout.leaders.length);
   if (!stored) return;
   const log = new ProducerLog(bounds, session, () => undefined);
   const queue = new PartitionQueue(checkpointTopic, partition);

@@ -6,7 +6,6 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { Cluster } from "../client/cluster.ts";
-import { partitionOf } from "../client/partitioner.ts";
 import type { TopicPlan } from "../client/topics.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
@@ -15,15 +14,15 @@ import type { ProducerSession } from "../produce/producer-session.ts";
 import type { PartitionQueue } from "../produce/round.ts";
 import type { TopicQueues } from "../topic-queues.ts";
 import {
+  type CheckpointPlace,
+  checkpointPartitions,
   checkpointTopic,
+  findCheckpoint,
   partKey,
-  readCheckpoint,
   runHeader,
-  type StoredCheckpoint,
 } from "./checkpoint-topic.ts";
 
 /** Of the topic of checkpoints, where it is to be made. */
-const partitions = 16;
 const mostReplicas = 3;
 /** Small segments, cleaned early: a run begins by reading a partition. */
 const topicConfig = [
@@ -68,13 +67,14 @@ export class KafkaStore implements CheckpointStore {
       const layout = hasCommitted
         ? (await cluster.topics([checkpointTopic], true)).get(checkpointTopic)
         : null;
-      if (layout) await this.#read(cluster, this.#partition(layout.leaders.length));
+      if (layout) await this.#find(cluster, layout.leaders.length);
     });
     this.topics.clear();
     if (this.settings.sender.transactionalId === null) return own && !isMark(own.text) ? own : null;
     const queues = await this.topics.of(checkpointTopic, this.#plan);
-    this.#queue = queues[this.#partition(queues.length)]!;
-    return (await this.#read(this.session.cluster, this.#queue.partition))?.record ?? null;
+    const { partition, stored } = await this.#find(this.session.cluster, queues.length);
+    this.#queue = queues[partition]!;
+    return stored?.record ?? null;
   }
 
   /** With transactions all or nothing of it is committed, and of the messages before it. */
@@ -94,19 +94,13 @@ export class KafkaStore implements CheckpointStore {
     return JSON.stringify({ [markName]: this.run.id });
   }
 
-  #partition(partitions: number): number {
-    const key = encoder.encode(this.settings.checkpointKey);
-    return partitionOf(key, key.length, partitions);
-  }
-
   /** Throws `kafka_fenced` where another run has committed. */
-  async #read(cluster: Cluster, partition: number): Promise<StoredCheckpoint | null> {
-    const { checkpointKey } = this.settings;
-    const stored = await this.session.askAgain(`read the checkpoint from topic ${checkpointTopic}`, () =>
-      readCheckpoint(cluster, partition, checkpointKey),
+  async #find(cluster: Cluster, partitions: number): Promise<CheckpointPlace> {
+    const place = await this.session.askAgain(`read the checkpoint from topic ${checkpointTopic}`, () =>
+      findCheckpoint(cluster, this.settings.checkpointKey, partitions),
     );
-    if (this.run.hasCommitted && stored && stored.run !== this.run.id) throw takenOver();
-    return stored;
+    if (this.run.hasCommitted && place.stored && place.stored.run !== this.run.id) throw takenOver();
+    return place;
   }
 
   #add(key: string, text: string | null): void {
@@ -126,7 +120,8 @@ function isMark(text: string): boolean {
 /** How the topic of checkpoints is made. */
 export function checkpointPlan(brokers: number, operationTimeoutMs: number): TopicPlan {
   const replicationFactor = Math.min(mostReplicas, Math.max(1, brokers));
-  return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
+  const plan = { partitions: checkpointPartitions, replicationFactor, config: topicConfig };
+  return { ...plan, operationTimeoutMs };
 }
 
 export function written(text: string): ByteWriter {
