@@ -1,8 +1,8 @@
-// The message formats that every sink of messages shares: parts of schemas, types, and defaults. webhook-format.ts and
-// kafka/kafka-format.ts make the formats of their sinks of them. The sinks encode the rows.
+// The message formats of every sink of messages: schemas, types, and defaults. webhook-format.ts and kafka/kafka-format.ts
+// add what only their sinks have. The sinks encode the rows.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
-import { nullable, oneOf, strictObject } from "../request/schema-forms.ts";
+import { nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
 
 // --- serdes ----------------------------------------------------------------------------------
 
@@ -25,29 +25,6 @@ export function completeJsonSerde(serde: Static<typeof JsonSerdeRequestSchema>):
 
 export function embedsSchema(serde: JsonSerde | undefined): boolean {
   return serde?.options.embed_schema_in_message ?? false;
-}
-
-/** `serde`: the union of the sink's serdes. */
-export function formatConfigRequestSchema<S extends TSchema>(serde: S) {
-  return strictObject({
-    value_serde: Type.Optional(serde),
-    key_serde: Type.Optional(nullable(serde)),
-  });
-}
-
-export function formatConfigSchema<S extends TSchema>(serde: S) {
-  return strictObject({ value_serde: serde, key_serde: nullable(serde) });
-}
-
-/** Left out, a value is JSON, and a key has no serde of its own. */
-export function completeFormatConfig<R, S>(
-  config: { readonly value_serde?: R; readonly key_serde?: R | null },
-  completeSerde: (serde: R | { readonly json: object }) => S,
-): { value_serde: S; key_serde: S | null } {
-  return {
-    value_serde: completeSerde(config.value_serde ?? { json: {} }),
-    key_serde: config.key_serde ? completeSerde(config.key_serde) : null,
-  };
 }
 
 // --- debezium --------------------------------------------------------------------------------
@@ -81,7 +58,7 @@ const switches = {
   }),
 };
 
-export const debeziumRequestFields = {
+const debeziumRequestFields = {
   include_before: Type.Optional(switches.include_before),
   skipped_operations: Type.Optional(switches.skipped_operations),
   emit_tx_metadata: Type.Optional(switches.emit_tx_metadata),
@@ -95,15 +72,14 @@ export const debeziumRequestFields = {
   ),
 };
 const DebeziumOptionsRequestSchema = strictObject(debeziumRequestFields);
+type DebeziumOptionsRequest = Static<typeof DebeziumOptionsRequestSchema>;
 
-export const debeziumFields = { ...switches, data_types: strictObject(dataTypes) };
+const debeziumFields = { ...switches, data_types: strictObject(dataTypes) };
 const DebeziumOptionsSchema = strictObject(debeziumFields);
 /** What every sink of messages does with Debezium's format. */
 export type DebeziumOptions = Static<typeof DebeziumOptionsSchema>;
 
-export function completeDebeziumOptions(
-  options: Static<typeof DebeziumOptionsRequestSchema>,
-): DebeziumOptions {
+function completeDebeziumOptions(options: DebeziumOptionsRequest): DebeziumOptions {
   return {
     include_before: options.include_before ?? true,
     skipped_operations: options.skipped_operations ?? "t",
@@ -117,7 +93,97 @@ export function completeDebeziumOptions(
   };
 }
 
-// --- format ----------------------------------------------------------------------------------
+// --- formats ---------------------------------------------------------------------------------
+
+/** What a sink has of its own in the schemas of its formats: the unions of its serdes, and the headers of Debezium's messages. */
+interface OwnSchemas<SR, S, HR, H> {
+  readonly serdeRequest: SR;
+  readonly serde: S;
+  readonly headersRequest: HR;
+  readonly headers: H;
+  /** What `tombstones_on_delete` does. */
+  readonly tombstones: string;
+  readonly description: string;
+}
+
+export function formatSchemas<SR extends TSchema, S extends TSchema, HR extends TSchema, H extends TSchema>(
+  own: OwnSchemas<SR, S, HR, H>,
+) {
+  const { serdeRequest, serde, headersRequest, headers, description } = own;
+  const tombstones_on_delete = Type.Boolean({ description: own.tombstones });
+  const configRequest = strictObject({
+    value_serde: Type.Optional(serdeRequest),
+    key_serde: Type.Optional(nullable(serdeRequest)),
+  });
+  const config = strictObject({ value_serde: serde, key_serde: nullable(serde) });
+  const requestFields = {
+    format_config: Type.Optional(configRequest),
+    tombstones_on_delete: Type.Optional(tombstones_on_delete),
+  };
+  const nativeRequest = strictObject(requestFields);
+  const native = strictObject({
+    format_config: Type.Optional(config),
+    tombstones_on_delete: Type.Optional(tombstones_on_delete),
+  });
+  const debeziumRequest = strictObject({
+    ...requestFields,
+    ...debeziumRequestFields,
+    headers: headersRequest,
+  });
+  const debezium = strictObject({ format_config: config, tombstones_on_delete, ...debeziumFields, headers });
+  return {
+    configRequest,
+    config,
+    request: taggedUnion(
+      {
+        native: Type.Optional(nativeRequest),
+        supermetal: Type.Optional(nativeRequest),
+        debezium: Type.Optional(debeziumRequest),
+      },
+      { description },
+    ),
+    full: taggedUnion({
+      native: Type.Optional(native),
+      supermetal: Type.Optional(native),
+      debezium: Type.Optional(debezium),
+    }),
+  };
+}
+
+interface NativeRequest<SR> {
+  readonly format_config?: { readonly value_serde?: SR; readonly key_serde?: SR | null };
+  readonly tombstones_on_delete?: boolean;
+}
+
+interface FormatRequest<SR, HR> {
+  readonly native?: NativeRequest<SR>;
+  readonly supermetal?: NativeRequest<SR>;
+  readonly debezium?: NativeRequest<SR> & DebeziumOptionsRequest & { readonly headers?: HR };
+}
+
+/** The full form. Settings of a native format are optional and stay as sent; a debezium format has all of them. */
+export function completeFormat<SR, S, HR, H>(
+  { native = {}, supermetal, debezium }: FormatRequest<SR, HR>,
+  completeSerde: (serde: SR | { readonly json: object }) => S,
+  completeHeaders: (headers: HR | undefined) => H,
+) {
+  // Left out, a value is JSON, and a key has no serde of its own.
+  const completeConfig = ({ value_serde, key_serde }: NonNullable<NativeRequest<SR>["format_config"]>) => ({
+    value_serde: completeSerde(value_serde ?? { json: {} }),
+    key_serde: key_serde ? completeSerde(key_serde) : null,
+  });
+  if (debezium) {
+    const { format_config = {}, tombstones_on_delete = true, headers, ...options } = debezium;
+    const config = { format_config: completeConfig(format_config), tombstones_on_delete };
+    return { debezium: { ...config, ...completeDebeziumOptions(options), ...completeHeaders(headers) } };
+  }
+  const { format_config, tombstones_on_delete } = supermetal ?? native;
+  const complete = {
+    ...(format_config && { format_config: completeConfig(format_config) }),
+    ...(tombstones_on_delete !== undefined && { tombstones_on_delete }),
+  };
+  return supermetal ? { supermetal: complete } : { native: complete };
+}
 
 /** What rows are encoded by. */
 export type MessageFormat =

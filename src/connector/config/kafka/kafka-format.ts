@@ -1,5 +1,5 @@
-// The message formats of a Kafka sink: schemas, types, and defaults. They are the webhook's, and beside them Avro, the
-// serde of keys, tombstones, and Debezium's headers. message-format.ts has what both share.
+// The message formats of a Kafka sink: what it has beside those of every sink (message-format.ts), which is Avro, the serde
+// of keys, and Debezium's headers.
 
 import { type Static, Type } from "@sinclair/typebox";
 import {
@@ -11,14 +11,10 @@ import {
   taggedUnion,
 } from "../../request/schema-forms.ts";
 import {
-  completeDebeziumOptions,
-  completeFormatConfig,
+  completeFormat,
   completeJsonSerde,
-  debeziumFields,
-  debeziumRequestFields,
   embedsSchema,
-  formatConfigRequestSchema,
-  formatConfigSchema,
+  formatSchemas,
   JsonSerdeRequestSchema,
   JsonSerdeSchema,
   type MessageFormat,
@@ -104,53 +100,21 @@ const SerdeSchema = taggedUnion({
 });
 type Serde = Static<typeof SerdeSchema>;
 
-const FormatConfigRequestSchema = formatConfigRequestSchema(SerdeRequestSchema);
-export type KafkaFormatConfigRequest = Static<typeof FormatConfigRequestSchema>;
-const FormatConfigSchema = formatConfigSchema(SerdeSchema);
-
 // --- formats ---------------------------------------------------------------------------------
 
-const tombstones = Type.Boolean({
-  description:
+const schemas = formatSchemas({
+  ...{ serdeRequest: SerdeRequestSchema, serde: SerdeSchema },
+  ...{ headersRequest: Type.Optional(DebeziumHeadersRequestSchema), headers: DebeziumHeadersSchema },
+  tombstones:
     "After the message of a DELETE, send its key with a null value, so that compaction removes the key. Left out: true.",
+  description: "`native` (also `supermetal`), or `debezium`.",
 });
+export type KafkaFormatConfigRequest = Static<typeof schemas.configRequest>;
 
-const NativeFormatRequestSchema = strictObject({
-  format_config: Type.Optional(FormatConfigRequestSchema),
-  tombstones_on_delete: Type.Optional(tombstones),
-});
-const NativeFormatSchema = strictObject({
-  format_config: Type.Optional(FormatConfigSchema),
-  tombstones_on_delete: Type.Optional(tombstones),
-});
-const DebeziumFormatRequestSchema = strictObject({
-  format_config: Type.Optional(FormatConfigRequestSchema),
-  tombstones_on_delete: Type.Optional(tombstones),
-  ...debeziumRequestFields,
-  headers: Type.Optional(DebeziumHeadersRequestSchema),
-});
-const DebeziumFormatSchema = strictObject({
-  format_config: FormatConfigSchema,
-  tombstones_on_delete: tombstones,
-  ...debeziumFields,
-  headers: DebeziumHeadersSchema,
-});
-
-export const KafkaFormatRequestSchema = taggedUnion(
-  {
-    native: Type.Optional(NativeFormatRequestSchema),
-    supermetal: Type.Optional(NativeFormatRequestSchema),
-    debezium: Type.Optional(DebeziumFormatRequestSchema),
-  },
-  { description: "`native` (also `supermetal`), or `debezium`." },
-);
+export const KafkaFormatRequestSchema = schemas.request;
 export type KafkaFormatRequest = Static<typeof KafkaFormatRequestSchema>;
 
-export const KafkaFormatSchema = taggedUnion({
-  native: Type.Optional(NativeFormatSchema),
-  supermetal: Type.Optional(NativeFormatSchema),
-  debezium: Type.Optional(DebeziumFormatSchema),
-});
+export const KafkaFormatSchema = schemas.full;
 export type KafkaFormat = Static<typeof KafkaFormatSchema>;
 
 // --- what the sink does with it --------------------------------------------------------------
@@ -202,35 +166,13 @@ function messageSerde({ json, avro }: Serde): MessageSerde {
 
 // --- defaults --------------------------------------------------------------------------------
 
-/** The full form. As a webhook's, settings of a native format are optional and stay as sent. */
-export function completeKafkaFormat({ native, supermetal, debezium }: KafkaFormatRequest): KafkaFormat {
-  if (debezium) return { debezium: completeDebezium(debezium) };
-  if (supermetal) return { supermetal: completeNative(supermetal) };
-  return { native: completeNative(native ?? {}) };
+/** The full form. */
+export function completeKafkaFormat(format: KafkaFormatRequest): KafkaFormat {
+  return completeFormat(format, completeSerde, (headers = {}) => ({ headers: completeHeaders(headers) }));
 }
 
-function completeNative(format: Static<typeof NativeFormatRequestSchema>): Static<typeof NativeFormatSchema> {
-  return {
-    ...(format.format_config && { format_config: completeConfig(format.format_config) }),
-    ...(format.tombstones_on_delete !== undefined && { tombstones_on_delete: format.tombstones_on_delete }),
-  };
-}
-
-function completeDebezium(
-  format: Static<typeof DebeziumFormatRequestSchema>,
-): Static<typeof DebeziumFormatSchema> {
-  return {
-    format_config: completeConfig(format.format_config ?? {}),
-    tombstones_on_delete: format.tombstones_on_delete ?? true,
-    ...completeDebeziumOptions(format),
-    headers: completeHeaders(format.headers ?? {}),
-  };
-}
-
-function completeConfig(config: KafkaFormatConfigRequest): Static<typeof FormatConfigSchema> {
-  return completeFormatConfig(config, ({ json, avro }: Static<typeof SerdeRequestSchema>): Serde => {
-    return avro ? { avro: completeAvro(avro) } : { json: completeJsonSerde(json ?? {}) };
-  });
+function completeSerde({ json = {}, avro }: Static<typeof SerdeRequestSchema>): Serde {
+  return avro ? { avro: completeAvro(avro) } : { json: completeJsonSerde(json) };
 }
 
 function completeAvro({
