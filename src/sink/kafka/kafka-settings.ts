@@ -12,7 +12,7 @@ import type { Acks } from "./client/produce-request.ts";
 import type { Compression } from "./client/record-batch.ts";
 import type { TopicPlan } from "./client/topics.ts";
 import type { LogOptions } from "./produce/producer-log.ts";
-import type { SenderOptions } from "./produce/round-sender.ts";
+import type { SenderSettings } from "./produce/round-sender.ts";
 
 /** How long a question to a broker may take in addition to what the broker itself waits. */
 const answerMs = 5_000;
@@ -35,17 +35,7 @@ export interface ProducingSettings {
   readonly connectorId: string;
   readonly config: KafkaSinkConfig;
   readonly log: LogOptions;
-  readonly sender: Pick<
-    SenderOptions,
-    | "transactionalId"
-    | "acks"
-    | "compression"
-    | "timeoutMs"
-    | "maxRetries"
-    | "maxRetryMs"
-    | "initialBackoffMs"
-    | "maxBackoffMs"
-  >;
+  readonly sender: SenderSettings;
   readonly requestTimeoutMs: number;
   readonly metadataAgeMs: number;
   readonly transactionTimeoutMs: number;

@@ -39,16 +39,14 @@ export class MessageHeaders {
   constructor({ headers }: Pick<KafkaMessages, "headers">, source: HeaderSource) {
     this.hasIdempotencyKey = headers === null;
     this.hasOtherKey = headers?.pk_update ?? true;
-    const sharedBy = (operation: RowOperation) => {
-      const shared = headers ? debeziumHeaders(headers, source, operation) : nativeHeaders(source);
+    const sharedBy = (letter: string) => {
+      const shared = headers ? debeziumHeaders(headers, source, letter) : nativeHeaders(source);
       return { bytes: joined(shared), count: shared.length };
     };
+    const { create, update, delete: removal, read, truncate } = operationLetters;
     this.#shared = {
-      create: sharedBy("create"),
-      update: sharedBy("update"),
-      delete: sharedBy("delete"),
-      read: sharedBy("read"),
-      truncate: sharedBy("truncate"),
+      ...{ create: sharedBy(create), update: sharedBy(update), delete: sharedBy(removal) },
+      ...{ read: sharedBy(read), truncate: sharedBy(truncate) },
     };
   }
 
@@ -96,15 +94,9 @@ function nativeHeaders({ schema, table }: HeaderSource): readonly Header[] {
 function debeziumHeaders(
   headers: NonNullable<KafkaMessages["headers"]>,
   { connectorId, database, schema, table }: HeaderSource,
-  operation: RowOperation,
+  op: string,
 ): readonly Header[] {
-  const values = {
-    op: operationLetters[operation],
-    db: database,
-    schema,
-    tbl: table,
-    context: connectorId,
-  };
+  const values = { op, db: database, schema, tbl: table, context: connectorId };
   const names = headerNames(headers);
   const switched = (["op", "db", "schema", "tbl", "context"] as const).flatMap((header): Header[] => {
     const name = names[header];

@@ -1,6 +1,6 @@
-// The names of topics, and tables that would share one against the template. Pure.
+// The names of topics, which of them a template may mean, and tables that would share one against the template. Pure.
 
-import type { NamingMode } from "../../connector/config/kafka-config.ts";
+import type { KafkaSinkConfig, NamingMode } from "../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export interface TopicTable {
@@ -17,6 +17,7 @@ export interface TopicCollision {
 
 /** Kafka's own bound, org.apache.kafka.common.internals.Topic. */
 const maxLength = 249;
+const illegal = /[^A-Za-z0-9._-]/g;
 
 /** Postgres has both: its tables are told apart by their schemas. */
 const placeholders: Readonly<Record<string, keyof TopicTable>> = {
@@ -36,7 +37,7 @@ export function topicName(template: string, table: TopicTable, namingMode: Namin
     const part = placeholders[placeholder];
     return part === undefined ? whole : table[part];
   });
-  const topic = filled.replaceAll(/[^A-Za-z0-9._-]/g, (unit) => legalText(unit, namingMode));
+  const topic = filled.replaceAll(illegal, (unit) => legalText(unit, namingMode));
   const problem = nameProblem(topic);
   if (problem === null) return topic;
   throw new MillraceError(
@@ -80,4 +81,20 @@ export function topicCollisions(
 function namedParts(template: string): readonly (keyof TopicTable)[] {
   const found = [...template.matchAll(/\{(\w+)\}/g)].map(([, placeholder = ""]) => placeholders[placeholder]);
   return [...new Set(found.filter((part) => part !== undefined))];
+}
+
+type Named = Pick<KafkaSinkConfig, "topic_name_template">;
+
+const placeholder = /\{\w+\}/;
+
+/** Whether a topic may be one of a table. */
+export function templatePattern({ topic_name_template: template }: Named): (topic: string) => boolean {
+  const constant = template.split(placeholder).map((part) => RegExp.escape(part.replaceAll(illegal, "_")));
+  const pattern = new RegExp(`^${constant.join(".+")}$`, "s");
+  return (topic) => pattern.test(topic) && !topic.startsWith("__") && topic !== "millrace.checkpoints";
+}
+
+/** What every topic begins with; empty: nothing. */
+export function templatePrefix({ topic_name_template: template }: Named): string {
+  return template.split(placeholder)[0]!.replaceAll(illegal, "_");
 }

@@ -14,48 +14,25 @@ type Planned = Pick<
   "topics" | "maxMessageBytes" | "log" | "sender" | "transactionTimeoutMs"
 >;
 
-interface SettingCheck {
-  readonly name: string;
-  readonly description: string;
-  readonly find: (planned: Planned, facts: ClusterFacts) => Finding;
-  /** It says nothing where transactions are off. */
-  readonly inTransactions?: boolean;
-}
+type Find = (planned: Planned, facts: ClusterFacts) => Finding;
+type SettingCheck = readonly [name: string, description: string, find: Find];
 
 /** In the order in which they are told. */
 export const settingChecks: readonly SettingCheck[] = [
-  {
-    name: "Replication",
-    description: "The cluster has as many brokers as topics are to have replicas.",
-    find: replication,
-  },
-  {
-    name: "In-sync replicas",
-    description: "min.insync.replicas is not above the number of replicas.",
-    find: inSyncReplicas,
-  },
-  {
-    name: "Message size",
-    description: "Brokers and topics take messages of message_max_bytes.",
-    find: messageSize,
-  },
-  {
-    name: "Batch size",
-    description: "Brokers and topics take batches of batch_size.",
-    find: batchSize,
-  },
-  {
-    name: "Transaction timeout",
-    description: "The brokers allow transactions.timeout_ms.",
-    find: transactionTimeout,
-    inTransactions: true,
-  },
-  {
-    name: "Checkpoint topic",
-    description: `Nothing but newer records removes a record from topic ${checkpointTopic}.`,
-    find: checkpointPolicy,
-    inTransactions: true,
-  },
+  ["Replication", "The cluster has as many brokers as topics are to have replicas.", replication],
+  ["In-sync replicas", "min.insync.replicas is not above the number of replicas.", inSyncReplicas],
+  ["Message size", "Brokers and topics take messages of message_max_bytes.", messageSize],
+  ["Batch size", "Brokers and topics take batches of batch_size.", batchSize],
+];
+
+/** Those that say nothing where transactions are off. */
+export const transactionChecks: readonly SettingCheck[] = [
+  ["Transaction timeout", "The brokers allow transactions.timeout_ms.", transactionTimeout],
+  [
+    "Checkpoint topic",
+    `Nothing but newer records removes a record from topic ${checkpointTopic}.`,
+    checkpointPolicy,
+  ],
 ];
 
 function replication({ topics: plan }: Planned, { brokers }: ClusterFacts): Finding {

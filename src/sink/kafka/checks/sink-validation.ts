@@ -24,7 +24,7 @@ import { saslOf, type Tls, tlsOf } from "../client/kafka-connection.ts";
 import { kafkaFailure } from "../client/kafka-error.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
 import { type AvroSerde, SchemaRegistry } from "../registry/schema-registry.ts";
-import { topicName } from "../topic-name.ts";
+import { templatePattern, templatePrefix, topicName } from "../topic-name.ts";
 import { aclCommand, type Grant } from "./acl-command.ts";
 import { probeBroker, reachBroker } from "./broker-probe.ts";
 import { missingRequests, versionText } from "./broker-version.ts";
@@ -37,8 +37,7 @@ import {
 } from "./cluster-facts.ts";
 import { isReached, nameFinding, portFinding, tlsFinding } from "./connection-findings.ts";
 import { checkpointPermission, topicPermission, transactionPermission } from "./permission-findings.ts";
-import { settingChecks } from "./setting-findings.ts";
-import { templatePattern, templatePrefix } from "./template-pattern.ts";
+import { settingChecks, transactionChecks } from "./setting-findings.ts";
 
 /** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
 const dueMs = { probe: 3_500, ways: 7_500, facts: 8_000, all: 9_000 };
@@ -224,10 +223,16 @@ function recordAnswers(
     config("Brokers", "Every broker of the cluster is reached at the address that it has for clients."),
     found(advertised),
   );
-  for (const { name, description, inTransactions: isOfThem, find } of settingChecks) {
-    const finding = (isOfThem ? inTransactions : found)(({ facts }) => find(settings, facts));
-    log.record(config(name, description), finding);
-  }
+  for (const [name, description, find] of settingChecks)
+    log.record(
+      config(name, description),
+      found(({ facts }) => find(settings, facts)),
+    );
+  for (const [name, description, find] of transactionChecks)
+    log.record(
+      config(name, description),
+      inTransactions(({ facts }) => find(settings, facts)),
+    );
 }
 
 function serverInfo({ facts: { features } }: Answers): Finding {

@@ -4,50 +4,47 @@ import { GenericError, MultipleErrors, protocolErrors, protocolErrorsCodesById }
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
-const unknownError = /^ERROR_(-?\d+)$/;
+/** Makes what a table does not have, by its key. */
+function complete(table: object, made: (key: string) => unknown): void {
+  Object.setPrototypeOf(table, new Proxy({}, { get: (_, key) => made(String(key)) }));
+}
 
 // The client cannot make its error of a code that it has no name for, as newer brokers may have: such a code is named for its number.
-Object.setPrototypeOf(
-  protocolErrorsCodesById,
-  new Proxy({}, { get: (_, code) => (/^-?\d+$/.test(String(code)) ? `ERROR_${String(code)}` : undefined) }),
-);
-Object.setPrototypeOf(
-  protocolErrors,
-  new Proxy(
-    {},
-    {
-      get: (_, id) => {
-        const code = unknownError.exec(String(id))?.[1];
-        const message = "a code that millrace does not know.";
-        return code === undefined ? undefined : { id, code: Number(code), message, canRetry: false };
-      },
-    },
-  ),
-);
+complete(protocolErrorsCodesById, (code) => (/^-?\d+$/.test(code) ? `ERROR_${code}` : undefined));
+complete(protocolErrors, (id) => {
+  const [, code] = /^ERROR_(-?\d+)$/.exec(id) ?? [];
+  const message = "a code that millrace does not know.";
+  return code === undefined ? undefined : { id, code: Number(code), message, canRetry: false };
+});
 
-/** Names of Kafka's errors, as the protocol has them. https://kafka.apache.org/protocol#protocol_error_codes */
-const codes: Readonly<Record<string, ErrorCode>> = {
-  TOPIC_AUTHORIZATION_FAILED: "kafka_not_authorized",
-  CLUSTER_AUTHORIZATION_FAILED: "kafka_not_authorized",
-  GROUP_AUTHORIZATION_FAILED: "kafka_not_authorized",
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "kafka_not_authorized",
-  SASL_AUTHENTICATION_FAILED: "sink_authentication_failed",
-  UNSUPPORTED_SASL_MECHANISM: "sink_authentication_failed",
-  ILLEGAL_SASL_STATE: "sink_authentication_failed",
-  MESSAGE_TOO_LARGE: "kafka_message_too_large",
-  RECORD_LIST_TOO_LARGE: "kafka_message_too_large",
-  PRODUCER_FENCED: "kafka_fenced",
-  INVALID_PRODUCER_EPOCH: "kafka_fenced",
-  INVALID_TRANSACTION_TIMEOUT: "kafka_rejected",
-  INVALID_TOPIC_EXCEPTION: "kafka_rejected",
-  INVALID_REPLICATION_FACTOR: "kafka_rejected",
-  INVALID_PARTITIONS: "kafka_rejected",
-  INVALID_CONFIG: "kafka_rejected",
-  POLICY_VIOLATION: "kafka_rejected",
-  INVALID_RECORD: "kafka_rejected",
-  UNSUPPORTED_VERSION: "kafka_rejected",
-  UNSUPPORTED_COMPRESSION_TYPE: "kafka_rejected",
-};
+const names = (list: string): ReadonlySet<string> => new Set(list.split(/\s+/));
+
+/** What errors mean that do not pass, by their names in the protocol. https://kafka.apache.org/protocol#protocol_error_codes */
+const codes: readonly (readonly [ErrorCode, ReadonlySet<string>])[] = [
+  [
+    "kafka_not_authorized",
+    names(`TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED
+      TRANSACTIONAL_ID_AUTHORIZATION_FAILED`),
+  ],
+  [
+    "sink_authentication_failed",
+    names("SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE"),
+  ],
+  ["kafka_message_too_large", names("MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE")],
+  ["kafka_fenced", names("PRODUCER_FENCED INVALID_PRODUCER_EPOCH")],
+  [
+    "kafka_rejected",
+    names(`INVALID_TRANSACTION_TIMEOUT INVALID_TOPIC_EXCEPTION INVALID_REPLICATION_FACTOR INVALID_PARTITIONS INVALID_CONFIG
+      INVALID_RECORD POLICY_VIOLATION UNSUPPORTED_VERSION UNSUPPORTED_COMPRESSION_TYPE`),
+  ],
+];
+
+/** After these the same may be asked again. */
+const passing =
+  names(`NOT_LEADER_OR_FOLLOWER LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION
+  NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND REQUEST_TIMED_OUT KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH
+  UNKNOWN_LEADER_EPOCH CONCURRENT_TRANSACTIONS THROTTLING_QUOTA_EXCEEDED COORDINATOR_LOAD_IN_PROGRESS NOT_CONTROLLER`);
+const lostCoordinator = names("NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS");
 
 /** What to do about errors that do not pass. */
 const remedies: Readonly<Record<string, string>> = {
@@ -64,14 +61,6 @@ const remedies: Readonly<Record<string, string>> = {
   INVALID_REPLICATION_FACTOR:
     "Set topic_options.replication_factor to the number of brokers at most, then start the connector.",
 };
-
-/** The coordinator's other transaction of this id is not over, or the coordinator is elsewhere, or not ready. */
-const busyCoordinator: ReadonlySet<string> = new Set(["CONCURRENT_TRANSACTIONS"]);
-const lostCoordinator: ReadonlySet<string> = new Set([
-  "NOT_COORDINATOR",
-  "COORDINATOR_NOT_AVAILABLE",
-  "COORDINATOR_LOAD_IN_PROGRESS",
-]);
 
 export function errorName(code: number): string {
   return (protocolErrorsCodesById as Readonly<Record<number, string>>)[code]!;
@@ -115,32 +104,16 @@ function errorsIn(error: unknown, depth = 0): readonly unknown[] {
 
 const mostGathered = 20;
 
+/** The coordinator's other transaction of this id is not over. */
 export function isBusyCoordinator(error: unknown): boolean {
-  return brokerErrors(error).some(({ id }) => busyCoordinator.has(id));
+  return brokerErrors(error).some(({ id }) => id === "CONCURRENT_TRANSACTIONS");
 }
 
+/** The coordinator is elsewhere, away, or not ready. */
 export function isLostCoordinator(error: unknown): boolean {
   const broker = brokerErrors(error);
   return broker.length === 0 ? isNetworkError(error) : broker.some(({ id }) => lostCoordinator.has(id));
 }
-
-/** Errors after which the same may be asked again. */
-const passing: ReadonlySet<string> = new Set([
-  "NOT_LEADER_OR_FOLLOWER",
-  "LEADER_NOT_AVAILABLE",
-  "OFFSET_NOT_AVAILABLE",
-  "UNKNOWN_TOPIC_OR_PARTITION",
-  "NOT_ENOUGH_REPLICAS",
-  "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-  "REQUEST_TIMED_OUT",
-  "KAFKA_STORAGE_ERROR",
-  "FENCED_LEADER_EPOCH",
-  "UNKNOWN_LEADER_EPOCH",
-  "CONCURRENT_TRANSACTIONS",
-  "THROTTLING_QUOTA_EXCEEDED",
-  "COORDINATOR_LOAD_IN_PROGRESS",
-  "NOT_CONTROLLER",
-]);
 
 /** Whether the same may be asked again: a broker is away, or something is about to change. */
 export function isPassing(error: unknown): boolean {
@@ -161,7 +134,7 @@ export function kafkaFailure(error: unknown, what: string): MillraceError {
   const [first] = brokerErrors(error);
   if (first) {
     // What is not known may pass: the run connects anew, and what was not committed is sent again.
-    const code = codes[first.id] ?? "sink_connection_lost";
+    const code = codes.find(([, ids]) => ids.has(first.id))?.[0] ?? "sink_connection_lost";
     const remedy = remedies[first.id];
     const told = `Kafka refused to ${what}: ${first.id}, ${words(first.message)}${remedy ? ` ${remedy}` : ""}`;
     return new MillraceError(code, told, { cause: error });

@@ -48,24 +48,24 @@ export class RecordBatch {
     const out = this.#out;
     const keyBytes = key?.length ?? -1;
     const valueBytes = value?.length ?? -1;
-    const body =
-      recordStartBytes +
-      varintBytes(this.#count) +
-      varintBytes(keyBytes) +
-      Math.max(keyBytes, 0) +
-      varintBytes(valueBytes) +
-      Math.max(valueBytes, 0) +
-      headers.length;
-    out.reserve(body + mostLengthBytes);
-    varint(out, body);
-    out.byte(0);
-    out.byte(0);
-    varint(out, this.#count);
+    const lengths = varintBytes(keyBytes) + varintBytes(valueBytes);
+    this.#begin(lengths + Math.max(keyBytes, 0) + Math.max(valueBytes, 0) + headers.length);
     varint(out, keyBytes);
     if (key) out.raw(key.bytes, 0, keyBytes);
     varint(out, valueBytes);
     if (value) out.raw(value.bytes, 0, valueBytes);
     out.raw(headers.bytes, 0, headers.length);
+  }
+
+  /** `restBytes`: of the record, behind its offset. */
+  #begin(restBytes: number): void {
+    const out = this.#out;
+    const body = recordStartBytes + varintBytes(this.#count) + restBytes;
+    out.reserve(body + mostLengthBytes);
+    varint(out, body);
+    out.byte(0);
+    out.byte(0);
+    varint(out, this.#count);
     this.#count++;
   }
 
@@ -114,23 +114,11 @@ export class RecordBatch {
       const end = read.at + length;
       read.at += recordStartBytes;
       readVarint(read);
-      half.#addRest(read.bytes.subarray(read.at, end));
+      half.#begin(end - read.at);
+      half.#out.raw(read.bytes, read.at, end);
       read.at = end;
     }
     return [first, second];
-  }
-
-  /** `rest`: of a record, behind its offset. */
-  #addRest(rest: Uint8Array): void {
-    const out = this.#out;
-    const body = recordStartBytes + varintBytes(this.#count) + rest.length;
-    out.reserve(body + mostLengthBytes);
-    varint(out, body);
-    out.byte(0);
-    out.byte(0);
-    varint(out, this.#count);
-    out.raw(rest, 0, rest.length);
-    this.#count++;
   }
 
   /** Gives its buffer back. */

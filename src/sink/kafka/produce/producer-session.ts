@@ -9,10 +9,8 @@ import { Topics } from "../client/topics.ts";
 import type { ProducingSettings } from "../kafka-settings.ts";
 import { askAgain, lostWaitMs, type Patience } from "./ask-again.ts";
 import type { Round } from "./round.ts";
-import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
+import { RoundSender, type SenderEvents, type SenderTools } from "./round-sender.ts";
 import { TransactionalProducer } from "./transactional-producer.ts";
-
-type Tools = Pick<SenderOptions, "monotonic" | "nowMs" | "sleep" | "signal">;
 
 interface Begun {
   readonly cluster: Cluster;
@@ -31,7 +29,7 @@ export class ProducerSession {
 
   constructor(
     private readonly settings: ProducingSettings,
-    private readonly tools: Tools,
+    private readonly tools: SenderTools,
     private readonly events: SenderEvents,
   ) {}
 

@@ -13,7 +13,7 @@ import { readSettings } from "../client/topics.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
-export interface SenderOptions {
+export interface SenderSettings {
   readonly transactionalId: string | null;
   readonly acks: Acks;
   readonly compression: Compression;
@@ -24,6 +24,9 @@ export interface SenderOptions {
   readonly maxRetryMs: number;
   readonly initialBackoffMs: number;
   readonly maxBackoffMs: number;
+}
+
+export interface SenderTools {
   readonly signal: AbortSignal;
   readonly nowMs: () => number;
   readonly monotonic: () => number;
@@ -70,7 +73,7 @@ export class RoundSender {
   constructor(
     private readonly cluster: Cluster,
     private readonly producer: TransactionalProducer,
-    private readonly options: SenderOptions,
+    private readonly options: SenderSettings & SenderTools,
     private readonly events: SenderEvents,
   ) {}
 

@@ -5,20 +5,14 @@ import { redacted } from "../../../connector/secrets.ts";
 import { plainLine, saying, shortened } from "../../../errors/answer-in-reason.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { RegistryAnswer } from "./registry-request.ts";
+import type { RegistryAnswer, RegistryRequests } from "./registry-request.ts";
 
 /** Characters of the registry's own words: an incompatibility is told with the field and both types. */
 const maxCharacters = 600;
 
-/** The registry, by its address, and what is not quoted from its answers. */
-export interface AnsweringRegistry {
-  readonly address: string;
-  readonly secrets: readonly string[];
-}
-
 /** `subject`: whose schema was asked for; null: none. */
 export function registryFailure(
-  registry: AnsweringRegistry,
+  registry: Pick<RegistryRequests, "address" | "secrets">,
   subject: string | null,
   { status, body }: RegistryAnswer,
 ): MillraceError {
