@@ -3,6 +3,7 @@
 
 import { isIP } from "node:net";
 import { Connection, type ConnectionOptions } from "@platformatic/kafka";
+import { bounded } from "../../../connection/bounded.ts";
 import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressText } from "./broker-address.ts";
@@ -14,7 +15,7 @@ export class BrokerPool {
 
   constructor(
     private readonly clientId: string,
-    private readonly options: ConnectionOptions,
+    private readonly options: ConnectionOptions & { readonly connectTimeout: number },
     private readonly resolver: AddressResolver,
   ) {}
 
@@ -73,7 +74,8 @@ export class BrokerPool {
 
   async #addresses(host: string): Promise<readonly string[]> {
     try {
-      return await this.resolver.addresses(host);
+      const limit = AbortSignal.timeout(this.options.connectTimeout);
+      return await bounded(limit, () => this.resolver.addresses(host));
     } catch (error) {
       if (!(error instanceof MillraceError)) throw error;
       throw new MillraceError("kafka_rejected", error.message.replace(/^host/, "Kafka broker"));
