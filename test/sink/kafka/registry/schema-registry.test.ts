@@ -255,3 +255,14 @@ test("a request goes to the address that was checked, and not to one that the na
   expect(asked).toEqual(["registry.invalid"]);
   expect(registry.requests[0]!.headers.host).toBe(`registry.invalid:${registry.port}`);
 });
+
+test("an answer that repeats a long schema, and one that explains a refusal at length, are read wholly", async () => {
+  await using registry = new SchemaRegistryDouble();
+  const long = record("Value", { ...id, doc: "x".repeat(20_000) });
+  const known = await client(registry).idOf("orders", "value", long);
+  expect(await client(registry, {}, { autoRegister: false }).idOf("orders", "value", long)).toBe(known);
+  registry.script = () => Response.json({ message: `no: ${"y".repeat(20_000)}` }, { status: 422 });
+  expect((await failure(client(registry).idOf("orders", "value", long))).message).toContain(
+    "It said: “no: yyy",
+  );
+});
