@@ -59,6 +59,28 @@ export class MemoryWatch implements Disposable {
   }
 }
 
+const megabyte = 1024 * 1024;
+
+/** Does the work and tells the memory that the process took meanwhile, also to who reads the test's output. */
+export async function memoryPeakWhile(
+  pid: number,
+  name: string,
+  work: () => Promise<unknown>,
+): Promise<MemoryPeak> {
+  using watch = new MemoryWatch(pid);
+  const startedMs = performance.now();
+  await work();
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  const peak = watch.peak();
+  const [resident, proportional, anonymous] = [peak.resident, peak.proportional, peak.anonymous].map(
+    (bytes) => Math.round(bytes / megabyte),
+  );
+  console.log(
+    `${name}: ${resident} MB resident, ${proportional} proportional, ${anonymous} anonymous; ${seconds} s`,
+  );
+  return peak;
+}
+
 function kilobytes(text: string, field: string): number {
   const value = new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(text)?.[1];
   if (value === undefined) throw new Error(`no ${field} among what the kernel tells of the process`);

@@ -11,7 +11,7 @@ import { pollUntil } from "../../src/demo/poll-until.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "./compiled-binary.ts";
 import { PostgresServer } from "./postgres-server.ts";
-import { type MemoryPeak, MemoryWatch } from "./process-memory.ts";
+import { type MemoryPeak, memoryPeakWhile } from "./process-memory.ts";
 
 /** What the service may take, whatever it carries. */
 export const memoryLimit = 512 * 1024 * 1024;
@@ -30,7 +30,6 @@ const settings = {
 };
 const poll = { timeoutMs: 900_000, intervalMs: 100 };
 const database = "size";
-const megabyte = 1024 * 1024;
 
 export class SizeStage implements AsyncDisposable {
   #owned = new AsyncDisposableStack();
@@ -110,20 +109,8 @@ export class SizeStage implements AsyncDisposable {
       await pollUntil(`all is at the ${kind} sink`, () => this.#hasMarker(kind, marker), poll);
   }
 
-  /** Does the work and tells the memory that the service took meanwhile, also to who reads the test's output. */
   async peakWhile(name: string, work: () => Promise<unknown>): Promise<MemoryPeak> {
-    using watch = new MemoryWatch(this.service.pid ?? 0);
-    const startedMs = performance.now();
-    await work();
-    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-    const peak = watch.peak();
-    const [resident, proportional, anonymous] = [peak.resident, peak.proportional, peak.anonymous].map(
-      (bytes) => Math.round(bytes / megabyte),
-    );
-    console.log(
-      `${name}: ${resident} MB resident, ${proportional} proportional, ${anonymous} anonymous; ${seconds} s`,
-    );
-    return peak;
+    return await memoryPeakWhile(this.service.pid ?? 0, name, work);
   }
 
   /** As `peakWhile`, and fails above the limit. */

@@ -21,8 +21,10 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -31,12 +33,15 @@ import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.acl.*;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.resource.*;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.Utils;
@@ -144,7 +149,14 @@ public final class KafkaTool {
         admin.deleteAcls(List.of(new AclBindingFilter(ResourcePatternFilter.ANY, entries))).all().get();
         return null;
       case "read":
-        return read(id, text(request, "bootstrap"), text(request, "topic"), text(request, "isolation"));
+        return read(id, text(request, "bootstrap"), strings(request.get("topics")), text(request, "isolation"));
+      case "quota":
+        // Of every client that has none of its own.
+        var everybody = new ClientQuotaEntity(java.util.Collections.singletonMap(ClientQuotaEntity.CLIENT_ID, null));
+        JsonNode rate = request.get("bytesPerSecond");
+        var quota = new ClientQuotaAlteration.Op("producer_byte_rate", rate.isNull() ? null : rate.asDouble());
+        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(everybody, List.of(quota)))).all().get();
+        return null;
       default:
         throw new IllegalArgumentException(operation);
     }
@@ -208,7 +220,7 @@ public final class KafkaTool {
   }
 
   /** Up to the end as it is now; of `read_committed` that is the first transaction that is still open. */
-  private static Object read(int id, String bootstrap, String topic, String isolation) throws Exception {
+  private static Object read(int id, String bootstrap, List<String> topics, String isolation) throws Exception {
     Map<String, Object> config = new HashMap<>();
     config.put("bootstrap.servers", bootstrap);
     config.put("isolation.level", isolation);
@@ -218,29 +230,40 @@ public final class KafkaTool {
     config.put("max.poll.records", 5_000);
     // To close waits for the last fetch, which finds nothing.
     config.put("fetch.max.wait.ms", 20);
-    long deadline = System.nanoTime() + Duration.ofSeconds(120).toNanos();
+    long patience = Duration.ofSeconds(120).toNanos();
+    long deadline = System.nanoTime() + patience;
     try (var consumer = new KafkaConsumer<byte[], byte[]>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-      List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
-          .map(each -> new TopicPartition(topic, each.partition()))
+      Map<String, List<PartitionInfo>> known = topics.size() == 1
+          ? Map.of(topics.get(0), consumer.partitionsFor(topics.get(0)))
+          : consumer.listTopics(Duration.ofSeconds(60));
+      List<TopicPartition> partitions = topics.stream()
+          .flatMap(topic -> known.get(topic).stream().map(each -> new TopicPartition(topic, each.partition())))
           .toList();
       consumer.assign(partitions);
       consumer.seekToBeginning(partitions);
       Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
       long count = 0;
+      Set<TopicPartition> unread = new HashSet<>(partitions);
       // Positions go past the markers of transactions and past what was aborted.
-      while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
-        if (System.nanoTime() > deadline) throw new TimeoutException("the end " + ends + " was not reached, after " + count);
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        DataOutputStream content = new DataOutputStream(bytes);
-        for (var record : consumer.poll(Duration.ofMillis(200))) {
-          // What came after the end was asked for is not part of the answer.
-          if (record.offset() >= ends.get(new TopicPartition(topic, record.partition()))) continue;
-          write(content, record);
-          count++;
+      while (true) {
+        unread.removeIf(each -> consumer.position(each) >= ends.get(each));
+        if (unread.isEmpty()) return count;
+        if (System.nanoTime() > deadline) throw new TimeoutException("the end of " + unread.size() + " partitions was not reached, after " + count);
+        var polled = consumer.poll(Duration.ofMillis(200));
+        for (TopicPartition partition : polled.partitions()) {
+          ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+          DataOutputStream content = new DataOutputStream(bytes);
+          bytes(content, partition.topic().getBytes(StandardCharsets.UTF_8));
+          for (var record : polled.records(partition)) {
+            // What came after the end was asked for is not part of the answer.
+            if (record.offset() >= ends.get(partition)) continue;
+            write(content, record);
+            count++;
+            deadline = System.nanoTime() + patience;
+          }
+          frame(id, RECORDS, bytes.toByteArray());
         }
-        if (bytes.size() > 0) frame(id, RECORDS, bytes.toByteArray());
       }
-      return count;
     }
   }
 
@@ -265,6 +288,12 @@ public final class KafkaTool {
 
   private static String text(JsonNode request, String name) {
     return request.get(name).asText();
+  }
+
+  private static List<String> strings(JsonNode node) {
+    List<String> strings = new ArrayList<>();
+    for (JsonNode each : node) strings.add(each.asText());
+    return strings;
   }
 
   private static Map<String, String> map(JsonNode node) {

@@ -19,6 +19,7 @@ export class KafkaBroker {
     private readonly configFile: string,
     private readonly logFile: string,
     private readonly tool: KafkaTool,
+    private readonly heapMegabytes: number,
   ) {}
 
   get pid(): number | undefined {
@@ -33,7 +34,11 @@ export class KafkaBroker {
   async launch(): Promise<void> {
     if (this.isRunning) throw new Error(`broker ${this.node} runs already`);
     const jars = await kafkaJars();
-    const flags = [...(await javaFlags()), "-Xmx256m", "-Dorg.slf4j.simpleLogger.showDateTime=true"];
+    const flags = [
+      ...(await javaFlags()),
+      `-Xmx${this.heapMegabytes}m`,
+      "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    ];
     const log = openSync(this.logFile, "a");
     this.#logStart = (await stat(this.logFile)).size;
     const child = spawn("java", [...flags, "-cp", jars, "kafka.Kafka", this.configFile], {

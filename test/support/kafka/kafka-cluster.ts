@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { CertificateAuthority } from "../certificate-authority.ts";
+import { SmallDisk } from "../small-disk.ts";
 import { TcpProxy } from "../tcp-proxy.ts";
 import { waitFor } from "../wait-for.ts";
 import {
@@ -35,6 +36,10 @@ export interface KafkaClusterOptions {
   readonly authorize?: boolean;
   /** Of every broker, over the settings that tests have by default. */
   readonly config?: Properties;
+  /** Of every broker. */
+  readonly heapMegabytes?: number;
+  /** Of a node: a disk of its own for its log directory. `isSecond`: it has another log directory beside, with room. */
+  readonly smallDisk?: { readonly node: number; readonly megabytes: number; readonly isSecond?: boolean };
 }
 
 export interface TopicOptions {
@@ -74,14 +79,18 @@ export class KafkaCluster implements AsyncDisposable {
     readonly authority: CertificateAuthority,
     /** Of data and logs; it goes with the cluster. */
     readonly directory: string,
+    /** As it was asked for. */
+    readonly smallDisk: SmallDisk | null,
   ) {}
 
   static async start(options: KafkaClusterOptions = {}): Promise<KafkaCluster> {
     const { brokers: count = 1, listeners = [], users = {}, authorize = false } = options;
+    const { heapMegabytes = 256, smallDisk } = options;
     const names: KafkaListener[] = ["PLAINTEXT", ...listeners];
     const directory = await mkdtemp(join(tmpdir(), "millrace-kafka-"));
     const proxies: TcpProxy[] = [];
     const tool = await KafkaTool.start(directory);
+    const disk = smallDisk && (await SmallDisk.at(join(directory, "small"), smallDisk.megabytes));
     try {
       const ports: NodePorts[] = [];
       for (let node = 1; node <= count; node++) ports.push(await choosePorts(names, proxies));
@@ -90,11 +99,14 @@ export class KafkaCluster implements AsyncDisposable {
       const brokers = await Promise.all(
         ports.map(async (_, index) => {
           const node = index + 1;
-          const data = join(directory, `data-${node}`);
+          const own = join(directory, `data-${node}`);
+          const small = smallDisk?.node === node ? [join(directory, "small", "data")] : [];
+          const data = [...(small.length === 0 || smallDisk?.isSecond ? [own] : []), ...small].join(",");
           const settings: BrokerSettings = { node, ports, data, users, authorize, pem };
           const configFile = join(directory, `broker-${node}.properties`);
           await writeFile(configFile, propertiesText({ ...brokerProperties(settings), ...options.config }));
-          return new KafkaBroker(node, configFile, join(directory, `broker-${node}.log`), tool);
+          const logFile = join(directory, `broker-${node}.log`);
+          return new KafkaBroker(node, configFile, logFile, tool, heapMegabytes);
         }),
       );
       const id = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("base64url");
@@ -103,7 +115,7 @@ export class KafkaCluster implements AsyncDisposable {
         const config = join(directory, `broker-${node}.properties`);
         await tool.ask("format", { cluster: id, config, scram });
       }
-      const cluster = new KafkaCluster(tool, brokers, ports, proxies, authority, directory);
+      const cluster = new KafkaCluster(tool, brokers, ports, proxies, authority, directory, disk ?? null);
       await Promise.all(brokers.map((broker) => broker.launch()));
       await tool.ask("connect", { bootstrap: cluster.bootstrap.join(",") });
       await cluster.waitUntilUp();
@@ -111,6 +123,7 @@ export class KafkaCluster implements AsyncDisposable {
     } catch (error) {
       const said = await readFile(join(directory, "tool.log"), "utf8");
       await tool[Symbol.asyncDispose]();
+      await disk?.[Symbol.asyncDispose]().catch(() => undefined);
       for (const proxy of proxies) await proxy[Symbol.asyncDispose]();
       throw new Error(`${String(error)}\n${said.slice(-2_000)}`, { cause: error });
     }
@@ -154,6 +167,10 @@ export class KafkaCluster implements AsyncDisposable {
     const broker = this.#broker(node);
     await broker.launch();
     await broker.untilStarted();
+  }
+
+  isRunning(node: number): boolean {
+    return this.#broker(node).isRunning;
   }
 
   freeze(node: number): void {
@@ -202,6 +219,11 @@ export class KafkaCluster implements AsyncDisposable {
   /** To so many in all. */
   async addPartitions(topic: string, partitions: number): Promise<void> {
     await this.tool.ask("addPartitions", { topic, partitions });
+  }
+
+  /** What each client may send in a second; null: as much as it can. */
+  async limitProducers(bytesPerSecond: number | null): Promise<void> {
+    await this.tool.ask("quota", { bytesPerSecond });
   }
 
   /** As retention does: what comes before the offset is gone. */
@@ -264,6 +286,7 @@ export class KafkaCluster implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const proxy of this.proxies) await proxy[Symbol.asyncDispose]();
     await Promise.all(this.brokers.map((broker) => broker.end("SIGKILL")));
+    await this.smallDisk?.[Symbol.asyncDispose]();
     await this.tool[Symbol.asyncDispose]();
     await rm(this.directory, { recursive: true, force: true });
   }

@@ -29,10 +29,23 @@ export async function readTopic(
   { isolation }: ReadOptions,
 ): Promise<TopicMessage[]> {
   const messages: TopicMessage[] = [];
-  const request = { topic, isolation, bootstrap: cluster.bootstrap.join(",") };
-  const count = await cluster.tool.ask("read", request, (records) => decode(records, messages));
-  if (count !== messages.length) throw new Error(`${messages.length} of ${count} messages came`);
+  await readTopics(cluster, [topic], { isolation }, (_, message) => messages.push(message));
   return messages.sort(byPartitionAndOffset);
+}
+
+/** As `readTopic`, of many topics or more messages than memory should hold: each is handed over, in the order of its partition. */
+export async function readTopics(
+  cluster: KafkaCluster,
+  topics: readonly string[],
+  { isolation }: ReadOptions,
+  take: (topic: string, message: TopicMessage) => void,
+): Promise<void> {
+  let came = 0;
+  const request = { topics, isolation, bootstrap: cluster.bootstrap.join(",") };
+  const count = await cluster.tool.ask("read", request, (records) => {
+    came += decode(records, take);
+  });
+  if (count !== came) throw new Error(`${came} of ${count} messages came`);
 }
 
 /** A message without its headers, which kcat cannot write without loss. */
@@ -68,9 +81,10 @@ function byPartitionAndOffset(one: KcatMessage, other: KcatMessage): number {
   return one.partition - other.partition || Number(one.offset - other.offset);
 }
 
-/** The frames of KafkaTool.java. */
-function decode(bytes: Buffer, into: TopicMessage[]): void {
+/** A frame of KafkaTool.java, of one topic. Returns how many messages it has. */
+function decode(bytes: Buffer, take: (topic: string, message: TopicMessage) => void): number {
   let at = 0;
+  let count = 0;
   const int = (): number => {
     at += 4;
     return bytes.readInt32BE(at - 4);
@@ -85,6 +99,7 @@ function decode(bytes: Buffer, into: TopicMessage[]): void {
     at += length;
     return Buffer.from(bytes.subarray(at - length, at));
   };
+  const topic = String(blob());
   while (at < bytes.length) {
     const partition = int();
     const offset = long();
@@ -92,8 +107,10 @@ function decode(bytes: Buffer, into: TopicMessage[]): void {
     const key = blob();
     const value = blob();
     const headers = Array.from({ length: int() }, () => [blob()!.toString(), blob()] as const);
-    into.push({ partition, offset, key, value, headers, timestamp });
+    take(topic, { partition, offset, key, value, headers, timestamp });
+    count++;
   }
+  return count;
 }
 
 /** Lengths come before the bytes; -1 is null. */
