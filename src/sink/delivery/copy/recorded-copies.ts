@@ -23,6 +23,7 @@ import {
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import { hasStream } from "../record/sink-record.ts";
+import { withEntry } from "../record/table-map.ts";
 import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
 
 /** Of one table, that are asked for at once. */
@@ -151,7 +152,7 @@ export class RecordedCopies implements ChangeWatch {
   forget(name: string): void {
     const { chunked } = this.keeper.record;
     if (!chunked.has(name)) return;
-    this.keeper.change({ chunked: new Map([...chunked].filter(([each]) => each !== name)) });
+    this.keeper.change({ chunked: withEntry(chunked, name, undefined) });
   }
 
   /** The rows of these keys are delivered as of `point`. */
@@ -209,7 +210,8 @@ export class RecordedCopies implements ChangeWatch {
     const { chunked, copied } = this.keeper.record;
     const isToBeMadeAgain = (name: string, { phase }: ChunkedCopy) =>
       phase === "refused" && copied.get(name)?.lsn === zeroLsn && !this.#underWay.has(name);
-    return [...chunked].some(([name, copy]) => isDue(copy, at) || isToBeMadeAgain(name, copy));
+    for (const [name, copy] of chunked) if (isDue(copy, at) || isToBeMadeAgain(name, copy)) return true;
+    return false;
   }
 
   /** More rows are incomplete than can be recorded: the copy counts no more, but that of before a copy that was begun again. */
@@ -220,7 +222,7 @@ export class RecordedCopies implements ChangeWatch {
     }
     const { copied } = this.keeper.record;
     const made = copied.get(name);
-    if (made) this.keeper.change({ copied: new Map(copied).set(name, { ...made, lsn: zeroLsn }) });
+    if (made) this.keeper.change({ copied: withEntry(copied, name, { ...made, lsn: zeroLsn }) });
     this.#put(name, { ...begunCopy(copy.mark), phase: "refused" });
   }
 
@@ -251,7 +253,7 @@ export class RecordedCopies implements ChangeWatch {
 
   #setCopied(table: TableShape, lsn: Lsn): void {
     const copy = { identity: copyFingerprint(table), lsn };
-    const copied = new Map(this.keeper.record.copied).set(qualifiedName(table.relation), copy);
+    const copied = withEntry(this.keeper.record.copied, qualifiedName(table.relation), copy);
     this.keeper.change({ copied });
   }
 
@@ -273,17 +275,8 @@ export class RecordedCopies implements ChangeWatch {
   }
 
   #put(name: string, copy: ChunkedCopy): void {
-    this.keeper.change({ chunked: new Map(this.keeper.record.chunked).set(name, copy) });
+    this.keeper.change({ chunked: withEntry(this.keeper.record.chunked, name, copy) });
   }
-}
-
-function withEntry<V>(
-  map: ReadonlyMap<string, V>,
-  name: string,
-  value: V | undefined,
-): ReadonlyMap<string, V> {
-  const others = [...map].filter(([each]) => each !== name);
-  return new Map(value === undefined ? others : [...others, [name, value]]);
 }
 
 function isDue({ phase, points, incomplete }: ChunkedCopy, at: Lsn): boolean {

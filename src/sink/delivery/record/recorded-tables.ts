@@ -5,11 +5,11 @@ import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { ChangedParts } from "../../../connector/saved-record.ts";
 import {
   type ChunkedCopies,
-  type ChunkedCopy,
   readChunked,
   type StoredChunkedCopy,
   storeChunked,
 } from "./chunked-copy.ts";
+import { differingNames } from "./table-map.ts";
 
 export interface RecordedTables {
   /** Tables whose first copy is delivered, by `schema.table`. */
@@ -104,29 +104,17 @@ export class SavedTables {
   }
 
   #changed({ copied, chunked }: RecordedTables): readonly string[] {
-    const hasChanged = (name: string, { incomplete }: ChunkedCopy) =>
-      this.#incompleteChanges.get(name) !== incomplete.changes;
-    const inPlace = [...chunked].filter(([name, copy]) => hasChanged(name, copy));
-    return [
-      ...otherKeys(this.#copied, copied),
-      ...otherKeys(this.#chunked, chunked),
-      ...inPlace.map(([name]) => name),
-    ];
+    const inPlace: string[] = [];
+    for (const [name, { incomplete }] of chunked)
+      if ((this.#incompleteChanges.get(name) ?? 0) !== incomplete.changes) inPlace.push(name);
+    return [...differingNames(this.#copied, copied), ...differingNames(this.#chunked, chunked), ...inPlace];
   }
 }
 
+/** Of those that have any: mostly none has. */
 function incompleteChanges(chunked: RecordedTables["chunked"]): ReadonlyMap<string, number> {
-  return new Map([...chunked].map(([name, { incomplete }]) => [name, incomplete.changes]));
-}
-
-/** Keys whose values differ. Two maps that are one are not looked at: most saves change no table. */
-function otherKeys<Value>(
-  before: ReadonlyMap<string, Value>,
-  now: ReadonlyMap<string, Value>,
-): readonly string[] {
-  const others: string[] = [];
-  if (before === now) return others;
-  for (const [key, value] of now) if (before.get(key) !== value) others.push(key);
-  for (const key of before.keys()) if (!now.has(key)) others.push(key);
-  return others;
+  const changes = new Map<string, number>();
+  for (const [name, { incomplete }] of chunked)
+    if (incomplete.changes > 0) changes.set(name, incomplete.changes);
+  return changes;
 }

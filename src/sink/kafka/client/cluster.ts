@@ -32,6 +32,8 @@ export interface TopicLayout {
 
 const transactionKey = 1;
 const closeWithinMs = 1_000;
+/** Topics in one question. */
+const describedAtOnce = 1_000;
 /** Of what a broker knows, or does at once: one that says nothing for so long is asked no more. Batches, and topics to be made, wait for longer. */
 const questionTimeoutMs = 4_000;
 
@@ -129,7 +131,9 @@ export class Cluster {
       return known && !known.leaders.includes(-1) && now - known.atMs < this.options.metadataAgeMs;
     };
     const asked = isFresh ? names : names.filter((name) => !isKnown(name));
-    if (asked.length > 0 || this.#brokers.size === 0) await this.#describe(asked);
+    if (asked.length === 0 && this.#brokers.size === 0) await this.#describe([]);
+    for (let i = 0; i < asked.length; i += describedAtOnce)
+      await this.#describe(asked.slice(i, i + describedAtOnce));
     return new Map(
       names.flatMap((name) => (this.#topics.has(name) ? [[name, this.#topics.get(name)!]] : [])),
     );

@@ -12,9 +12,10 @@ export interface TopicPlan {
   readonly operationTimeoutMs: number;
 }
 
-/** A topic that was made may be unknown to some broker, or have no leader, for a moment. */
+/** A topic that was made may be unknown to some broker, or have no leader, for a moment; where many are made, one of them appears sooner. */
 const appearWithinMs = 15_000;
 const lookAgainMs = 20;
+const mostLookAgainMs = 320;
 /** In one request: a controller takes some ms for each. */
 const madeAtOnce = 200;
 
@@ -60,21 +61,31 @@ export class Topics {
   async ensure(names: readonly string[], plan: TopicPlan): Promise<ReadonlyMap<string, number>> {
     const there = await this.cluster.topics(names, true);
     const missing = names.filter((name) => !there.has(name));
-    for (let i = 0; i < missing.length; i += madeAtOnce)
-      await this.#create(missing.slice(i, i + madeAtOnce), plan);
-    const made = await this.#appeared(missing);
-    return new Map([...there, ...made].map(([name, { leaders }]) => [name, leaders.length]));
+    const layouts = new Map(there);
+    for (let i = 0; i < missing.length; i += madeAtOnce) {
+      const some = missing.slice(i, i + madeAtOnce);
+      await this.#create(some, plan);
+      // Before more are made: brokers that have much to do would be asked about all of them again and again.
+      for (const [name, layout] of await this.#appeared(some)) layouts.set(name, layout);
+    }
+    return new Map([...layouts].map(([name, { leaders }]) => [name, leaders.length]));
   }
 
   async #appeared(names: readonly string[]): Promise<ReadonlyMap<string, TopicLayout>> {
-    const untilMs = this.monotonic() + appearWithinMs;
-    for (;;) {
-      const made = await this.cluster.topics(names);
-      const absent = names.find((name) => made.get(name)?.leaders.includes(-1) !== false);
-      if (absent === undefined) return made;
+    const made = new Map<string, TopicLayout>();
+    let absent = names;
+    let waitMs = lookAgainMs;
+    for (let untilMs = this.monotonic() + appearWithinMs; ; ) {
+      const before = made.size;
+      for (const [name, layout] of await this.cluster.topics(absent))
+        if (!layout.leaders.includes(-1)) made.set(name, layout);
+      absent = names.filter((name) => !made.has(name));
+      if (absent.length === 0) return made;
+      if (made.size > before) untilMs = this.monotonic() + appearWithinMs;
       if (this.monotonic() >= untilMs)
-        throw new MillraceError("sink_unreachable", `Topic ${absent} was made, and has no leader yet.`);
-      await this.sleep(lookAgainMs, this.signal);
+        throw new MillraceError("sink_unreachable", `Topic ${absent[0]} was made, and has no leader yet.`);
+      await this.sleep(waitMs, this.signal);
+      waitMs = Math.min(2 * waitMs, mostLookAgainMs);
     }
   }
 

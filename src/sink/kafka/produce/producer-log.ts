@@ -3,7 +3,7 @@
 // order. With transactions a commit is the end of a round.
 
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { ByteWriter } from "../../format/values/byte-writer.ts";
+import { ByteWriter } from "../../format/values/byte-writer.ts";
 import { RecordBatch } from "../client/record-batch.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 
@@ -16,6 +16,8 @@ export interface LogOptions {
 }
 
 const spareBuffers = 8;
+/** Of a batch's buffer, which grows: where thousands of partitions have a message each, that is what they hold. */
+const firstBatchBytes = 512;
 const spareBufferBytes = 4 * 1024 * 1024;
 
 export class ProducerLog {
@@ -80,7 +82,7 @@ export class ProducerLog {
       batch = null;
     }
     if (!batch) {
-      batch = new RecordBatch(this.#spare.pop());
+      batch = new RecordBatch(this.#spare.pop() ?? new ByteWriter(firstBatchBytes));
       queue.open = batch;
       this.#dirty.add(queue);
     }
