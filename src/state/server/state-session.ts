@@ -32,16 +32,15 @@ export interface SessionOptions {
 
 export class StateSession implements AsyncDisposable {
   #end: Error | null = null;
-  readonly #ended = Promise.withResolvers<never>();
+  /** What fails each running operation. A promise that all of them waited for would keep their results as long as the session lives. */
+  readonly #running = new Set<(error: Error) => void>();
 
   private constructor(
     private readonly sql: Sql,
     /** Of the server process. */
     readonly pid: number,
     private readonly answerMs: number,
-  ) {
-    this.#ended.promise.catch(() => {});
-  }
+  ) {}
 
   /** Throws the driver's error. */
   static async open(connection: StateConnection, options: SessionOptions): Promise<StateSession> {
@@ -85,18 +84,24 @@ export class StateSession implements AsyncDisposable {
     if (this.#end) throw this.#end;
     const running = operation(this.sql);
     running.catch(() => {});
+    const ended = Promise.withResolvers<never>();
+    this.#running.add(ended.reject);
     try {
-      return await Promise.race([withDeadline(running, this.answerMs), this.#ended.promise]);
+      return await Promise.race([withDeadline(running, this.answerMs), ended.promise]);
     } catch (error) {
       if (error instanceof AnswerTimeout) this.fail(error, 0);
       throw error;
+    } finally {
+      this.#running.delete(ended.reject);
     }
   }
 
   fail(error: Error, afterMs: number): void {
     if (this.#end) return;
     this.#end = error;
-    setTimeout(() => this.#ended.reject(error), afterMs);
+    setTimeout(() => {
+      for (const reject of this.#running) reject(error);
+    }, afterMs);
     close(this.sql);
   }
 

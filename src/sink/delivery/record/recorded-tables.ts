@@ -3,12 +3,7 @@
 
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { ChangedParts } from "../../../connector/saved-record.ts";
-import {
-  type ChunkedCopies,
-  readChunked,
-  type StoredChunkedCopy,
-  storeChunked,
-} from "./chunked-copy.ts";
+import { type ChunkedCopies, readChunked, type StoredChunkedCopy, storeChunked } from "./chunked-copy.ts";
 import { differingNames } from "./table-map.ts";
 
 export interface RecordedTables {
