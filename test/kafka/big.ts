@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { readTopics } from "../support/kafka/kafka-reader.ts";
-import { KafkaStage } from "../support/kafka/kafka-stage.ts";
+import { KafkaStage, type StateKind } from "../support/kafka/kafka-stage.ts";
+import { SlowLink } from "../support/slow-link.ts";
 
 const each = (count: number, sql: (i: number) => string) => Array.from({ length: count }, (_, i) => sql(i));
 
@@ -71,4 +72,78 @@ describe("thousands of tables", () => {
     const wrong = [...told].filter(([, messages]) => messages.join() !== expected.join());
     expect(wrong.slice(0, 5)).toEqual([]);
   }, 1_800_000);
+});
+
+/** Of ids, each of which is to be there once. */
+async function expectEach(stage: KafkaStage, topic: string, rows: number): Promise<void> {
+  const seen = new Uint8Array(rows + 1);
+  await readTopics(stage.cluster, [topic], { isolation: "read_committed" }, (_, { key }) => {
+    seen[(JSON.parse(String(key)) as { id: number }).id]!++;
+  });
+  const wrong = Array.from(seen.keys()).filter((id) => seen[id] !== (id === 0 ? 0 : 1));
+  expect(wrong.slice(0, 10).map((id) => `${id} is there ${seen[id]} times`)).toEqual([]);
+}
+
+describe("a slow broker", () => {
+  const rows = Number(process.env.MILLRACE_SLOW_ROWS ?? 2_000_000);
+  const slowForMs = Number(process.env.MILLRACE_SLOW_SECONDS ?? 150) * 1_000;
+  const bytesPerSecond = 1_000_000;
+  const topic = "millrace.public.bench";
+  const createTable = `create table bench (id bigint primary key, number int, label text, at timestamptz, amount numeric, token uuid, flag bool);
+`;
+
+  /** While the brake is on the source writes all it can. Memory stays small, the session stays, and gets no more than can be sent. */
+  async function slowly(stage: KafkaStage, name: string, release: () => Promise<void>): Promise<void> {
+    await stage.create();
+    await stage.untilStreaming();
+    await stage.expectSmall(`${name}: braked`, 256, async () => {
+      const [begin] = await stage.write<{ lsn: string }>(
+        "select (pg_current_wal_lsn() - '0/0')::text as lsn",
+      );
+      for (let id = 1; id <= rows; id += 1_000)
+        await stage.write(
+          `insert into bench select i, i % 1000, md5(i::text), now(), i / 7.0, gen_random_uuid(), i % 2 = 0 from generate_series(${id}, ${id + 999}) i`,
+        );
+      const [end] = await stage.write<{ lsn: string }>("select (pg_current_wal_lsn() - '0/0')::text as lsn");
+      const first = await stage.sent();
+      expect(first).not.toBeNull();
+      await Bun.sleep(slowForMs);
+      const last = await stage.sent();
+      const told = (lsn: bigint) => `${Number(((lsn - BigInt(begin!.lsn)) * 1000n) / 1_048_576n) / 1000} MB`;
+      console.log(
+        `${name}: written ${told(BigInt(end!.lsn))}, sent ${told(first!.sent)}, then ${told(last!.sent)}; durable ${told(last!.durable)}; said ${[...stage.reasons].join(" | ")}`,
+      );
+      expect(last!.pid, "one session all the time").toBe(first!.pid);
+      expect(last!.sent < BigInt(end!.lsn), "what is written is not sent").toBe(true);
+    });
+    await release();
+    await stage.expectSmall(`${name}: released`, 256, () => stage.untilCarried("all of it"));
+    await expectEach(stage, topic, rows);
+  }
+
+  test.each(["server", "embedded"] as const)(
+    "a network of 1 MB/s, the state %s",
+    async (state: StateKind) => {
+      await using stage = await KafkaStage.start({
+        cluster: { listeners: ["PROXIED"] },
+        listener: "PROXIED",
+        state,
+      });
+      const proxy = stage.cluster.proxies[0]!;
+      await using link = await SlowLink.start(proxy.targetPort, bytesPerSecond);
+      proxy.targetPort = link.port;
+      await stage.write(createTable);
+      await slowly(stage, `1 MB/s, ${state}`, async () => {
+        link.bytesPerSecond = null;
+      });
+    },
+    900_000,
+  );
+
+  test("a quota of 1 MB/s", async () => {
+    await using stage = await KafkaStage.start();
+    await stage.cluster.limitProducers(bytesPerSecond);
+    await stage.write(createTable);
+    await slowly(stage, "quota", () => stage.cluster.limitProducers(null));
+  }, 900_000);
 });

@@ -33,13 +33,22 @@ async function failureOf(
   answers: Readonly<Record<string, number>>,
   batches: Round["batches"],
 ): Promise<unknown> {
+  return await sendTo(senderTo(answers, { slept() {}, throttleMs: 0 }).sender, batches);
+}
+
+/** `slept`: is told how long the sender waits, which it does not, in truth. */
+function senderTo(
+  answers: Readonly<Record<string, number>>,
+  { slept, throttleMs }: { readonly slept: (ms: number) => void; readonly throttleMs: number },
+) {
+  const told: string[] = [];
   const connection = {
     send(...args: unknown[]) {
       const answered = args.at(-1) as (error: null, answer: unknown) => void;
       const responses = Object.entries(answers).map(([name, errorCode]) => ({
         ...{ name, partitionResponses: [{ index: 0, errorCode }] },
       }));
-      answered(null, { responses });
+      answered(null, { responses, throttleTimeMs: throttleMs });
     },
   };
   const cluster: Pick<Cluster, "topics" | "leader" | "forgetRoles" | "node" | "answers"> = {
@@ -60,10 +69,23 @@ async function failureOf(
       ...{ transactionalId: "t", acks: "All", compression: "none", timeoutMs: 1_000 },
       ...{ maxRetries: 3, maxRetryMs: 100_000, initialBackoffMs: 1, maxBackoffMs: 1 },
       ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
-      sleep,
+      sleep: async (ms, signal) => {
+        if (throttleMs === 0) return await sleep(ms, signal);
+        slept(ms);
+        // The watch over a broker that says nothing.
+        if (ms === 2_000) await new Promise(() => {});
+      },
     },
-    { retrying() {}, sent() {}, halved() {}, committed() {} },
+    {
+      ...{ sent() {}, halved() {}, committed() {} },
+      retrying: (attempt, reason) => void (attempt !== null && told.push(reason)),
+    },
   );
+  return { sender, told };
+}
+
+/** Returns what it fails with; null: all is taken. */
+async function sendTo(sender: RoundSender, batches: Round["batches"]): Promise<unknown> {
   const round: Round = {
     ...{ batches, isCommit: false, after: null, bytes: 0, messages: 0 },
     done: Promise.withResolvers<void>(),
@@ -122,4 +144,18 @@ test.each([
   expect(failure).toMatchObject({
     message: expect.stringMatching(/^A message of 2\d\d\d bytes is larger than topic narrow takes/),
   });
+});
+
+test("a broker that asks to wait is waited for, and nothing is sent meanwhile", async () => {
+  const slept: number[] = [];
+  const { sender, told } = senderTo({ a: taken }, { slept: (ms) => slept.push(ms), throttleMs: 5_000 });
+  const batches = () => new Map([[new PartitionQueue("a", 0), [batchOf("a", 1, 100)]]]);
+  const waits = () => slept.filter((ms) => ms !== 2_000);
+  expect(await sendTo(sender, batches())).toBeNull();
+  expect(waits()).toEqual([]);
+  expect(await sendTo(sender, batches())).toBeNull();
+  expect(waits()[0]).toBeWithin(4_000, 5_001);
+  expect(told[0]).toMatch(
+    /^Broker 1 takes no more for [45]\.\d s: a quota .* is used up\. Raise producer_byte_rate/,
+  );
 });

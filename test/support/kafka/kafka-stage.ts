@@ -31,6 +31,7 @@ const settings = {
   shared_buffers: "256MB",
   autovacuum: "off",
   max_locks_per_transaction: 512,
+  wal_sender_timeout: "20s",
 };
 const poll = { timeoutMs: 900_000, intervalMs: 100 };
 const database = "shop";
@@ -114,13 +115,13 @@ export class KafkaStage implements AsyncDisposable {
     });
   }
 
-  /** Bytes of the log that the connector's session was sent by now, and whether it is there. */
-  async sent(): Promise<{ readonly lsn: bigint; readonly pid: number; readonly write: bigint } | null> {
-    const [found] = await this.write<{ sent: string; flush: string; pid: number }>(
-      `select (sent_lsn - '0/0')::text as sent, (confirmed_flush_lsn - '0/0')::text as flush, r.pid
-       from pg_stat_replication r join pg_replication_slots s on s.active_pid = r.pid where slot_name = '${slotName(id)}'`,
+  /** Addresses in the source's log: up to where the connector's session was sent it, and up to where it is durable. Null: no session. */
+  async sent(): Promise<{ readonly sent: bigint; readonly durable: bigint; readonly pid: number } | null> {
+    const [found] = await this.write<{ sent: string; durable: string; pid: number }>(
+      `select (sent_lsn - '0/0')::text as sent, (confirmed_flush_lsn - '0/0')::text as durable, pid
+       from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = '${slotName(id)}'`,
     );
-    return found ? { lsn: BigInt(found.sent), write: BigInt(found.flush), pid: found.pid } : null;
+    return found ? { sent: BigInt(found.sent), durable: BigInt(found.durable), pid: found.pid } : null;
   }
 
   async peakWhile(name: string, work: () => Promise<unknown>): Promise<MemoryPeak> {

@@ -23,8 +23,12 @@ export interface ProduceOptions {
 const produceKey = 0;
 const produceVersion = 9;
 
-/** Kafka's name of what a broker said of a partition's batch; null: it was taken. */
-export type Verdicts = ReadonlyMap<PartitionBatch, string | null>;
+export interface ProduceAnswer {
+  /** Kafka's name of what a broker said of a partition's batch; null: it was taken. */
+  readonly verdicts: ReadonlyMap<PartitionBatch, string | null>;
+  /** For so long the broker reads nothing more over this connection. */
+  readonly throttleMs: number;
+}
 
 type Answer = ReturnType<typeof produceV9.parseResponse>;
 
@@ -33,17 +37,18 @@ export async function produce(
   connection: Connection,
   batches: readonly PartitionBatch[],
   options: ProduceOptions,
-): Promise<Verdicts> {
+): Promise<ProduceAnswer> {
   const answer = await withRefusals(ask(connection, batches, options));
   const told = new Map<string, number>();
   for (const { name, partitionResponses } of answer.responses)
     for (const { index, errorCode } of partitionResponses) told.set(`${name}/${index}`, errorCode);
-  return new Map(
+  const verdicts = new Map(
     batches.map((batch) => {
       const code = told.get(`${batch.topic}/${batch.partition}`) ?? unknownServerError;
       return [batch, code === 0 || code === duplicateSequence ? null : errorName(code)];
     }),
   );
+  return { verdicts, throttleMs: answer.throttleTimeMs };
 }
 
 function ask(

@@ -11,6 +11,7 @@ import { type Acks, type PartitionBatch, produce } from "../client/produce-reque
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import { readSettings } from "../client/topics.ts";
 import type { PartitionQueue, Round } from "./round.ts";
+import { Throttle } from "./throttle.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
 export interface SenderSettings {
@@ -67,6 +68,7 @@ class RefusedBatch extends ProtocolError {
 
 export class RoundSender {
   readonly #garbage = new GcPacer();
+  readonly #throttle = new Throttle();
   /** That it takes long. */
   #isTold = false;
 
@@ -81,6 +83,9 @@ export class RoundSender {
   async send(round: Round): Promise<void> {
     const { monotonic } = this.options;
     if (round.batches.size > 0) {
+      // No transaction is open meanwhile: it would time out.
+      const throttled = this.#throttle.slowest(monotonic());
+      if (throttled !== null) await this.#untilFree(throttled);
       await this.producer.add([...round.batches.keys()]);
       await this.#deliver(new Map([...round.batches].map(([queue, batches]) => [queue, [...batches]])));
     }
@@ -127,14 +132,18 @@ export class RoundSender {
   }
 
   async #sendTo(leader: number, queues: readonly PartitionQueue[], waiting: Waiting): Promise<unknown> {
-    const over = new AbortController();
+    let over = new AbortController();
     let connection: Connection | null = null;
     try {
       connection = await this.cluster.node(leader);
-      void this.#watch(leader, queues, connection, over.signal);
       for (let rest = queues; rest.length > 0; rest = rest.filter((queue) => waiting.has(queue))) {
+        await this.#untilFree(leader);
         const request = this.#request(rest, waiting);
-        const verdicts = await produce(connection, [...request.values()], this.options);
+        over = new AbortController();
+        void this.#watch(leader, queues, connection, over.signal);
+        const { verdicts, throttleMs } = await produce(connection, [...request.values()], this.options);
+        over.abort();
+        this.#throttle.asked(leader, throttleMs, this.options.monotonic());
         let refused: unknown = null;
         for (const [queue, batch] of request) {
           const verdict = verdicts.get(batch) ?? null;
@@ -157,6 +166,21 @@ export class RoundSender {
     } finally {
       over.abort();
     }
+  }
+
+  /** A quota that is used up holds what is sent back: until then the broker reads nothing. */
+  async #untilFree(broker: number): Promise<void> {
+    const { monotonic, sleep, signal } = this.options;
+    const waitMs = this.#throttle.waitMs(broker, monotonic());
+    if (waitMs === 0) return;
+    if (waitMs >= silenceMs) {
+      const text =
+        `Broker ${broker} takes no more for ${(waitMs / 1_000).toFixed(1)} s: a quota of this client or user is used up. ` +
+        "Raise producer_byte_rate or request_percentage (kafka-configs.sh --entity-type clients or users) if that is too slow.";
+      this.#isTold = true;
+      this.events.retrying(1, text);
+    }
+    await sleep(waitMs, signal);
   }
 
   /**
@@ -183,7 +207,7 @@ export class RoundSender {
       if ((answers && wasSilent) || queues.some(isReplaced)) connection.socket?.destroy();
       wasSilent ||= !answers;
       const why = answers
-        ? "It may wait for replicas that are not in sync (min.insync.replicas), or have much to do."
+        ? "It may wait for replicas that are not in sync (min.insync.replicas), have much to do, or be behind a slow network."
         : "It answers nothing else either.";
       const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${topics.slice(0, toldTopics).join(", ")}. ${why}`;
       this.#isTold = true;

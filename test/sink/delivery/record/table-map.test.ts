@@ -25,7 +25,7 @@ test("it says what a Map says, and earlier ones stay as they were", () => {
         expect(map.has(each)).toBe(value !== undefined);
       }
       const told: [string, number][] = [];
-      map.forEach((value, each) => told.push([each, value]));
+      map.forEach((value, each) => void told.push([each, value]));
       for (const entries of [[...map], [...map.entries()], told])
         expect(entries.sort()).toEqual([...plain].sort());
       expect([...map.keys()].sort()).toEqual([...plain.keys()].sort());
