@@ -147,3 +147,59 @@ describe("a slow broker", () => {
     await slowly(stage, "quota", () => stage.cluster.limitProducers(null));
   }, 900_000);
 });
+
+describe("a broker whose disk is full", () => {
+  const tables = ["a", "b", "c", "d"];
+
+  /** The source writes on while the disk is full, until `isSaid`; when there is room and all brokers run, everything comes. */
+  async function fillUp(stage: KafkaStage, isSaid: RegExp, mend: () => Promise<void>): Promise<void> {
+    for (const table of tables) await stage.write(`create table ${table} (id int primary key, pad text)`);
+    await stage.create();
+    await stage.untilStreaming();
+    let rows = 0;
+    const write = async () => {
+      for (const table of tables)
+        await stage.write(
+          `insert into ${table} select i, encode(sha512(i::text::bytea), 'hex') from generate_series(${rows + 1}, ${rows + 500}) i`,
+        );
+      rows += 500;
+    };
+    await write();
+    await stage.untilCarried("what came before");
+    await stage.cluster.smallDisk!.fill();
+    const begunMs = performance.now();
+    while (![...stage.reasons].some((reason) => isSaid.test(reason))) {
+      if (performance.now() - begunMs > 90_000)
+        throw new Error(`nothing like ${isSaid} was said: ${[...stage.reasons].join("\n")}`);
+      await write();
+      await Bun.sleep(100);
+    }
+    console.log(`said: ${[...stage.reasons].join("\n      ")}`);
+    await mend();
+    const mendedMs = performance.now();
+    await stage.untilCarried("everything", 120_000);
+    console.log(
+      `${rows} rows of each table; carried ${Math.round(performance.now() - mendedMs)} ms after there was room`,
+    );
+    for (const table of tables) await expectEach(stage, `millrace.public.${table}`, rows);
+  }
+
+  /** There is room again, and the broker is started again. */
+  async function mend({ cluster }: KafkaStage): Promise<void> {
+    await cluster.smallDisk!.makeRoom();
+    await cluster.kill(1);
+    await cluster.restart(1);
+  }
+
+  test("its only log directory: it dies", async () => {
+    await using stage = await KafkaStage.start({ cluster: { smallDisk: { node: 1, megabytes: 64 } } });
+    await fillUp(stage, /Is the broker running\? .*make room/, () => mend(stage));
+  }, 300_000);
+
+  test("one of two log directories: it lives, without its partitions", async () => {
+    await using stage = await KafkaStage.start({
+      cluster: { smallDisk: { node: 1, megabytes: 64, isSecond: true } },
+    });
+    await fillUp(stage, /KAFKA_STORAGE_ERROR.*make room/, () => mend(stage));
+  }, 300_000);
+});

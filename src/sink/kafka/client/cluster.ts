@@ -6,7 +6,7 @@ import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressOf, addressText } from "./broker-address.ts";
 import { BrokerPool } from "./broker-pool.ts";
-import { answerIn, brokerErrors, isNetworkError, kafkaFailure } from "./kafka-error.ts";
+import { answerIn, brokerErrors, failedDisk, isNetworkError, kafkaFailure } from "./kafka-error.ts";
 
 export interface ClusterOptions {
   /** `host:port` of brokers that are asked for the others. */
@@ -87,7 +87,7 @@ export class Cluster {
         last = error;
       }
     }
-    throw kafkaFailure(last, `connect to any of ${inOrder.map(([name]) => name).join(", ")}`);
+    throw unreachable(kafkaFailure(last, `connect to any of ${inOrder.map(([name]) => name).join(", ")}`));
   }
 
   /** Asks the broker that may change topics; where none is known, any. Throws what the client throws. */
@@ -119,7 +119,7 @@ export class Cluster {
       return await pool.get(address);
     } catch (error) {
       this.#isSilent(address);
-      throw kafkaFailure(error, `connect to broker ${id} at ${addressText(address)}`);
+      throw unreachable(kafkaFailure(error, `connect to broker ${id} at ${addressText(address)}`));
     }
   }
 
@@ -145,7 +145,7 @@ export class Cluster {
     if (leader >= 0) return leader;
     throw new MillraceError(
       "sink_unreachable",
-      `Partition ${partition} of topic ${topic} has no leader now.`,
+      `Partition ${partition} of topic ${topic} has no leader now: its broker is down, or a log directory there has failed. ${failedDisk}`,
     );
   }
 
@@ -223,4 +223,11 @@ export class Cluster {
       }
     }
   }
+}
+
+/** Where nobody listens, the broker may have stopped by itself. */
+function unreachable(failure: MillraceError): MillraceError {
+  if (failure.code !== "sink_unreachable" || !/ECONNREFUSED|refused/i.test(failure.message)) return failure;
+  const text = `${failure.message} Is the broker running? ${failedDisk}`;
+  return new MillraceError(failure.code, text, { cause: failure });
 }

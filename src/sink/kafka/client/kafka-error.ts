@@ -46,8 +46,12 @@ const passing =
   UNKNOWN_LEADER_EPOCH CONCURRENT_TRANSACTIONS THROTTLING_QUOTA_EXCEEDED COORDINATOR_LOAD_IN_PROGRESS NOT_CONTROLLER`);
 const lostCoordinator = names("NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS");
 
-/** What to do about errors that do not pass. */
+/** A broker whose disk is full gives up the log directory on it, and stops if it has no other. */
+export const failedDisk = "See the broker's log: if its disk is full, make room, then restart the broker.";
+
+/** What to do about errors that do not pass by themselves. */
 const remedies: Readonly<Record<string, string>> = {
+  KAFKA_STORAGE_ERROR: `A log directory of the broker has failed. ${failedDisk}`,
   TOPIC_AUTHORIZATION_FAILED:
     "Allow the user Describe and Write on the topic (Read too on millrace.checkpoints; Create, where it is to be made), then start the connector.",
   CLUSTER_AUTHORIZATION_FAILED:
