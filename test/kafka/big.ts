@@ -1,6 +1,7 @@
 // What is big: tables by the thousand, a broker that is slow, and one whose disk is full.
 
 import { describe, expect, test } from "bun:test";
+import type { JsonBody } from "../../src/demo/api-client.ts";
 import { readTopics } from "../support/kafka/kafka-reader.ts";
 import { KafkaStage, type StateKind } from "../support/kafka/kafka-stage.ts";
 import { SlowLink } from "../support/slow-link.ts";
@@ -14,6 +15,8 @@ async function writeAll(stage: KafkaStage, statements: readonly string[]): Promi
 }
 
 describe("thousands of tables", () => {
+  /** As for thousands of tables to other sinks: what is known of a table takes some kilobytes in each thread. */
+  const memoryLimitMegabytes = 512;
   const tables = Number(process.env.MILLRACE_TOPICS ?? 5_000);
 
   test(`${tables} tables, a topic each`, async () => {
@@ -28,24 +31,24 @@ describe("thousands of tables", () => {
           `create table t${i} (id int primary key, v text, at timestamptz default now()); insert into t${i} (id, v) values (1, 'x'), (2, 'y')`,
       ),
     );
-    await stage.expectSmall(`topics and copies of ${tables} tables`, 1_000, async () => {
+    await stage.expectSmall(`topics and copies of ${tables} tables`, memoryLimitMegabytes, async () => {
       await stage.create();
       await stage.untilStreaming();
     });
-    await stage.expectSmall(`a change in each of ${tables} tables`, 1_000, async () => {
+    await stage.expectSmall(`a change in each of ${tables} tables`, memoryLimitMegabytes, async () => {
       await writeAll(
         stage,
         each(tables, (i) => `update t${i} set v = 'z' where id = 1`),
       );
       await stage.untilCarried("a change in each");
     });
-    await stage.expectSmall(`a transaction of ${tables} tables`, 1_000, async () => {
+    await stage.expectSmall(`a transaction of ${tables} tables`, memoryLimitMegabytes, async () => {
       await stage.write(
         `do $$ begin for i in 0..${tables - 1} loop execute format('delete from t%s where id = 2', i); end loop; end $$`,
       );
       await stage.untilCarried("a transaction of all tables");
     });
-    await stage.expectSmall(`stop and start with ${tables} tables`, 1_000, async () => {
+    await stage.expectSmall(`stop and start with ${tables} tables`, memoryLimitMegabytes, async () => {
       await stage.api.command("big", "Stop");
       await writeAll(
         stage,
@@ -93,10 +96,15 @@ describe("a slow broker", () => {
 `;
 
   /** While the brake is on the source writes all it can. Memory stays small, the session stays, and gets no more than can be sent. */
-  async function slowly(stage: KafkaStage, name: string, release: () => Promise<void>): Promise<void> {
+  async function slowly(
+    stage: KafkaStage,
+    name: string,
+    release: () => Promise<void>,
+    megabytes = 256,
+  ): Promise<void> {
     await stage.create();
     await stage.untilStreaming();
-    await stage.expectSmall(`${name}: braked`, 256, async () => {
+    await stage.expectSmall(`${name}: braked`, megabytes, async () => {
       const [begin] = await stage.write<{ lsn: string }>(
         "select (pg_current_wal_lsn() - '0/0')::text as lsn",
       );
@@ -117,7 +125,7 @@ describe("a slow broker", () => {
       expect(last!.sent < BigInt(end!.lsn), "what is written is not sent").toBe(true);
     });
     await release();
-    await stage.expectSmall(`${name}: released`, 256, () => stage.untilCarried("all of it"));
+    await stage.expectSmall(`${name}: released`, megabytes, () => stage.untilCarried("all of it"));
     await expectEach(stage, topic, rows);
   }
 
@@ -133,9 +141,11 @@ describe("a slow broker", () => {
       await using link = await SlowLink.start(proxy.targetPort, bytesPerSecond);
       proxy.targetPort = link.port;
       await stage.write(createTable);
-      await slowly(stage, `1 MB/s, ${state}`, async () => {
+      const release = async () => {
         link.bytesPerSecond = null;
-      });
+      };
+      // The embedded state is a database of its own, in this process.
+      await slowly(stage, `1 MB/s, ${state}`, release, state === "server" ? 256 : 384);
     },
     900_000,
   );
@@ -152,9 +162,14 @@ describe("a broker whose disk is full", () => {
   const tables = ["a", "b", "c", "d"];
 
   /** The source writes on while the disk is full, until `isSaid`; when there is room and all brokers run, everything comes. */
-  async function fillUp(stage: KafkaStage, isSaid: RegExp, mend: () => Promise<void>): Promise<void> {
+  async function fillUp(
+    stage: KafkaStage,
+    isSaid: RegExp,
+    mend: () => Promise<void>,
+    config: JsonBody = {},
+  ): Promise<void> {
     for (const table of tables) await stage.write(`create table ${table} (id int primary key, pad text)`);
-    await stage.create();
+    await stage.create({ config });
     await stage.untilStreaming();
     let rows = 0;
     const write = async () => {
@@ -201,5 +216,48 @@ describe("a broker whose disk is full", () => {
       cluster: { smallDisk: { node: 1, megabytes: 64, isSecond: true } },
     });
     await fillUp(stage, /KAFKA_STORAGE_ERROR.*make room/, () => mend(stage));
+  }, 300_000);
+
+  test("one of two log directories, for longer than a transaction may take", async () => {
+    await using stage = await KafkaStage.start({
+      cluster: { smallDisk: { node: 1, megabytes: 64, isSecond: true } },
+    });
+    await fillUp(
+      stage,
+      /KAFKA_STORAGE_ERROR.*make room/,
+      async () => {
+        await Bun.sleep(30_000);
+        await mend(stage);
+      },
+      { transactions: { enabled: true, timeout_ms: 3_000 } },
+    );
+  }, 300_000);
+
+  test("one of three brokers: others lead", async () => {
+    await using stage = await KafkaStage.start({
+      cluster: { brokers: 3, smallDisk: { node: 1, megabytes: 64 }, config: { "min.insync.replicas": 2 } },
+    });
+    for (const table of tables) await stage.write(`create table ${table} (id int primary key, pad text)`);
+    await stage.create();
+    await stage.untilStreaming();
+    const insert = async (from: number) => {
+      for (const table of tables)
+        await stage.write(
+          `insert into ${table} select i, repeat('x', 100) from generate_series(${from}, ${from + 499}) i`,
+        );
+    };
+    await insert(1);
+    await stage.untilCarried("what came before");
+    await stage.cluster.smallDisk!.fill();
+    const begunMs = performance.now();
+    for (let from = 501; from < 5_001; from += 500) await insert(from);
+    await stage.untilCarried("without the broker that is full", 60_000);
+    console.log(
+      `without one of three: ${Math.round(performance.now() - begunMs)} ms; said ${[...stage.reasons].join("\n      ")}`,
+    );
+    await mend(stage);
+    await insert(5_001);
+    await stage.untilCarried("with all brokers", 60_000);
+    for (const table of tables) await expectEach(stage, `millrace.public.${table}`, 5_500);
   }, 300_000);
 });
