@@ -65,9 +65,9 @@ function Page({ route }: { readonly route: Route }) {
     case "connector":
       return <ConnectorPage key={route.id} id={route.id} tab={route.tab} />;
     case "new":
-      return <EditPage key={`new ${route.from}`} id={null} from={route.from} />;
+      return <EditPage key={`new ${route.from}`} id={null} from={route.from} step={route.step ?? "source"} />;
     case "edit":
-      return <EditPage key={route.id} id={route.id} from={null} />;
+      return <EditPage key={route.id} id={route.id} from={null} step={route.step ?? "source"} />;
     case "service":
       return <ServicePage />;
     case "unknown":

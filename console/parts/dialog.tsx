@@ -12,7 +12,14 @@ interface DialogProps {
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => element.current?.showModal(), []);
+  useEffect(() => {
+    const opener = document.activeElement;
+    element.current?.showModal();
+    // The browser gives the focus back when a dialog is closed, and not when it is taken out of the page.
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
   return (
     <dialog class="dialog" ref={element} aria-labelledby={id} onClose={onClose}>
       <div class="stack">

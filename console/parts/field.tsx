@@ -48,7 +48,10 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly value: string;
   readonly onValue: (value: string) => void;
   readonly type?: "text" | "password" | "number" | "url" | "search";
+  readonly inputMode?: "text" | "numeric";
   readonly name?: string;
+  /** Takes what is pasted by itself, if it returns true. */
+  readonly onPastedText?: (text: string) => boolean;
   readonly placeholder?: string;
   readonly autocomplete?: "off" | "username" | "current-password" | "new-password";
   readonly required?: boolean;
@@ -57,7 +60,8 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly autoFocus?: boolean;
 }
 
-export function TextField({ label, hint, error, value, onValue, type = "text", ...input }: TextFieldProps) {
+export function TextField(props: TextFieldProps) {
+  const { label, hint, error, value, onValue, onPastedText, type = "text", ...input } = props;
   return (
     <Field label={label} hint={hint} error={error ?? null}>
       {(attributes) => (
@@ -69,6 +73,9 @@ export function TextField({ label, hint, error, value, onValue, type = "text", .
           spellcheck={false}
           value={value}
           onInput={(event) => onValue(event.currentTarget.value)}
+          onPaste={(event) => {
+            if (onPastedText?.(event.clipboardData?.getData("text/plain") ?? "")) event.preventDefault();
+          }}
         />
       )}
     </Field>
@@ -78,18 +85,22 @@ export function TextField({ label, hint, error, value, onValue, type = "text", .
 interface AreaFieldProps extends Omit<FieldProps, "children"> {
   readonly value: string;
   readonly onValue: (value: string) => void;
+  readonly name?: string;
   readonly placeholder?: string;
   readonly readOnly?: boolean;
+  readonly rows?: number;
+  readonly onBlur?: () => void;
 }
 
 /** Several lines: certificates, keys, JSON. */
-export function AreaField({ label, hint, error, value, onValue, placeholder, readOnly }: AreaFieldProps) {
+export function AreaField({ label, hint, error, value, onValue, ...area }: AreaFieldProps) {
   return (
     <Field label={label} hint={hint} error={error ?? null}>
       {(attributes) => (
         <textarea
           {...attributes}
-          {...{ placeholder, readOnly, spellcheck: false, value }}
+          {...area}
+          {...{ spellcheck: false, value }}
           onInput={(event) => onValue(event.currentTarget.value)}
         />
       )}
@@ -101,17 +112,18 @@ interface ChoiceFieldProps<Value extends string> extends Omit<FieldProps, "child
   readonly value: Value;
   readonly choices: readonly (readonly [value: Value, label: string])[];
   readonly onValue: (value: Value) => void;
+  readonly name?: string;
   readonly disabled?: boolean;
 }
 
 export function ChoiceField<Value extends string>(props: ChoiceFieldProps<Value>) {
-  const { label, hint, error, value, choices, onValue, disabled } = props;
+  const { label, hint, error, value, choices, onValue, name, disabled } = props;
   return (
     <Field label={label} hint={hint} {...(error !== undefined && { error })}>
       {(attributes) => (
         <select
           {...attributes}
-          disabled={disabled}
+          {...{ name, disabled }}
           value={value}
           onChange={(event) => onValue(event.currentTarget.value as Value)}
         >
@@ -129,21 +141,23 @@ export function ChoiceField<Value extends string>(props: ChoiceFieldProps<Value>
 interface CheckFieldProps {
   readonly label: string;
   readonly hint?: ComponentChildren;
+  readonly error?: string | null;
   readonly checked: boolean;
   readonly onChecked: (checked: boolean) => void;
+  readonly name?: string;
   readonly disabled?: boolean;
 }
 
-export function CheckField({ label, hint, checked, onChecked, disabled }: CheckFieldProps) {
+export function CheckField({ label, hint, error, checked, onChecked, name, disabled }: CheckFieldProps) {
   const id = useId();
+  const described = [hint ? `${id}-hint` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
   return (
     <div class="check">
       <input
         type="checkbox"
-        id={id}
-        checked={checked}
-        disabled={disabled}
-        {...(hint ? { "aria-describedby": `${id}-hint` } : {})}
+        {...{ id, name, checked, disabled }}
+        {...(described && { "aria-describedby": described })}
+        {...(error && { "aria-invalid": true })}
         onChange={(event) => onChecked(event.currentTarget.checked)}
       />
       <div class="field">
@@ -151,6 +165,11 @@ export function CheckField({ label, hint, checked, onChecked, disabled }: CheckF
         {hint && (
           <span class="hint" id={`${id}-hint`}>
             {hint}
+          </span>
+        )}
+        {error && (
+          <span class="error" id={`${id}-error`}>
+            {error}
           </span>
         )}
       </div>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useSeenRows } from "./seen-rows.ts";
 
 interface VirtualListProps<Item> {
   /** Names the list for those who hear the page. */
@@ -12,29 +12,10 @@ interface VirtualListProps<Item> {
   readonly children: (item: Item, index: number) => ComponentChildren;
 }
 
-/** Beyond what is seen, so that a quick scroll finds rows. */
-const margin = 8;
-
 /** A list of any length: only the rows that are seen are there. */
 export function VirtualList<Item>(props: VirtualListProps<Item>) {
   const { label, items, rowHeight, maxHeight, keyOf, children } = props;
-  const box = useRef<HTMLElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 600 });
-  useLayoutEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    const look = () => setSeen({ top: element.scrollTop, height: element.clientHeight });
-    look();
-    const observer = new ResizeObserver(look);
-    observer.observe(element);
-    element.addEventListener("scroll", look, { passive: true });
-    return () => {
-      observer.disconnect();
-      element.removeEventListener("scroll", look);
-    };
-  }, []);
-  const first = Math.max(0, Math.floor(seen.top / rowHeight) - margin);
-  const last = Math.min(items.length, Math.ceil((seen.top + seen.height) / rowHeight) + margin);
+  const { box, first, last } = useSeenRows(items.length, rowHeight);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard.
     <section class="virtual" ref={box} style={{ maxHeight }} tabIndex={0} aria-label={label}>

@@ -7,7 +7,7 @@ import { addressOf, type Route } from "./route.ts";
 interface LinkProps {
   readonly to: Exclude<Route, { page: "unknown" }>;
   readonly class?: string;
-  readonly "aria-current"?: "page";
+  readonly "aria-current"?: "page" | "step";
   readonly children?: ComponentChildren;
 }
 

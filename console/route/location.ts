@@ -3,14 +3,31 @@
 import { type Readable, Store } from "../store/store.ts";
 
 const current = new Store(location.pathname + location.search);
-addEventListener("popstate", () => current.set(location.pathname + location.search));
+addEventListener("popstate", () => {
+  const to = location.pathname + location.search;
+  // The browser has moved already: it is put back.
+  if (holder?.(to)) history.pushState(null, "", current.value);
+  else current.set(to);
+});
+
+/** Returns whether the move is held back, to ask first. */
+type Holder = (to: string) => boolean;
+let holder: Holder | null = null;
+
+/** Asks `hold` before each move within the console. Returns how to stop it. */
+export function holdMoves(hold: Holder): () => void {
+  holder = hold;
+  return () => {
+    if (holder === hold) holder = null;
+  };
+}
 
 /** Path and query. */
 export const address: Readable<string> = current;
 
 /** `replace`: without a step for the browser's back button. */
 export function navigate(to: string, { replace = false } = {}): void {
-  if (to === location.pathname + location.search) return;
+  if (to === location.pathname + location.search || holder?.(to)) return;
   if (replace) history.replaceState(null, "", to);
   else history.pushState(null, "", to);
   const isOtherPage = !replace;

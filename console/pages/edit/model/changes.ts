@@ -1,0 +1,40 @@
+// What was changed, for people: each place with what was there and what is. Pure.
+
+import type { JsonObject, JsonValue } from "../../../../src/connector/request/merge-patch.ts";
+import { isSame } from "./patch.ts";
+import { isObject, pointerTo } from "./pointer.ts";
+import { withoutSecrets } from "./secrets.ts";
+
+export interface Change {
+  readonly path: string;
+  /** Null: nothing was there. */
+  readonly before: string | null;
+  /** Null: it is taken out. */
+  readonly after: string | null;
+}
+
+/** Secrets read `"***"` on both sides. */
+export function changesOf(before: JsonObject, after: JsonObject): readonly Change[] {
+  return compare(before, after, withoutSecrets(after, before), "");
+}
+
+function compare(
+  was: JsonValue | undefined,
+  is: JsonValue | undefined,
+  shown: JsonValue | undefined,
+  path: string,
+): Change[] {
+  if (isSame(was ?? null, is ?? null)) return [];
+  if (!isObject(was) || !isObject(is)) return [{ path, before: textOf(was), after: textOf(shown) }];
+  return [...new Set([...Object.keys(was), ...Object.keys(is)])].flatMap((key) =>
+    compare(was[key], is[key], isObject(shown) ? shown[key] : undefined, path + pointerTo(key)),
+  );
+}
+
+const longest = 120;
+
+function textOf(value: JsonValue | undefined): string | null {
+  if (value === undefined || value === null) return null;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}

@@ -1,0 +1,185 @@
+// What will be created, or changed; then it is.
+
+import { useEffect, useState } from "preact/hooks";
+import type { CatalogRequest } from "../../../../src/connector/config/catalog.ts";
+import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
+import type { JsonObject } from "../../../../src/connector/request/merge-patch.ts";
+import { storedCredentials } from "../../../api/credentials.ts";
+import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
+import { useConsole } from "../../../console-context.ts";
+import { Button } from "../../../parts/button.tsx";
+import { Command } from "../../../parts/command.tsx";
+import { Notice } from "../../../parts/notice.tsx";
+import { grouped } from "../../../text/numbers.ts";
+import { type KnownTables, Selection } from "../catalog/selection.ts";
+import { nameFields } from "../fields/all-fields.ts";
+import { type Form, useForm } from "../form/form-context.ts";
+import { Fields } from "../form/groups.tsx";
+import { changesOf } from "../model/changes.ts";
+import { curlOf } from "../model/curl.ts";
+import { freeId } from "../model/draft.ts";
+import { mergePatchOf } from "../model/patch.ts";
+import { valueAt } from "../model/pointer.ts";
+import { withoutSecrets, withPlaceholders } from "../model/secrets.ts";
+import { saveConnector } from "./save-connector.ts";
+import type { StepProps } from "./step-footer.tsx";
+import type { StepData } from "./use-step-data.ts";
+
+interface ReviewStepProps extends StepProps {
+  readonly data: StepData;
+  readonly saved: (id: string) => void;
+}
+
+export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
+  const form = useForm();
+  const { api, live } = useConsole();
+  const [isBusy, setBusy] = useState(false);
+  useSuggestedId(form);
+  const patch = form.stored && !form.isNew ? mergePatchOf(form.stored, form.draft) : null;
+  const isUnchanged = patch !== null && Object.keys(patch).length === 0;
+  const save = async () => {
+    setBusy(true);
+    try {
+      const id = await saveConnector(api, form);
+      await live.refresh(id);
+      saved(id);
+    } catch (error) {
+      refuse(error);
+      setBusy(false);
+    }
+  };
+  return (
+    <>
+      <section class="card stack">
+        <Summary draft={form.draft} known={data.catalog.data} />
+        <Fields fields={nameFields} />
+      </section>
+      {patch !== null && <Changes {...{ form, isUnchanged }} />}
+      <Shown {...{ form, patch }} />
+      <div class="row step-footer">
+        <Button kind="primary" disabled={isBusy || isUnchanged} onClick={save}>
+          {form.isNew ? "Create the connector" : "Save the changes"}
+        </Button>
+        <Button kind="plain" onClick={() => go("tables")}>
+          Back
+        </Button>
+        {isBusy && (
+          <span class="soft" role="status">
+            Saving…
+          </span>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** The database's name will do for most. */
+function useSuggestedId(form: Form) {
+  const { live } = useConsole();
+  useEffect(() => {
+    if (!form.isNew || form.draft.id !== "") return;
+    const database = String(valueAt(form.draft, "/source/postgres/connection/database") ?? "");
+    const id = freeId(database, (taken) => live.connectors.value?.has(taken) ?? false);
+    if (id !== "") form.set("/id", id);
+  }, []);
+}
+
+function Summary({ draft, known }: { readonly draft: JsonObject; readonly known: KnownTables | null }) {
+  const connector = draft as unknown as ConnectorRequest;
+  return (
+    <dl class="facts">
+      <div>
+        <dt>From</dt>
+        <dd class="name">{safely(() => sourceName(connector))}</dd>
+      </div>
+      <div>
+        <dt>To</dt>
+        <dd class="name">{safely(() => `${sinkKind(connector)}: ${sinkName(connector)}`)}</dd>
+      </div>
+      <div>
+        <dt>Tables</dt>
+        <dd>{tablesText(draft, known)}</dd>
+      </div>
+    </dl>
+  );
+}
+
+/** The configuration may be anything yet. */
+function safely(text: () => string): string {
+  try {
+    return text().replaceAll("undefined", "…");
+  } catch {
+    return "…";
+  }
+}
+
+function tablesText(draft: JsonObject, known: KnownTables | null): string {
+  const catalog = valueAt(draft, "/source/postgres/catalog") as CatalogRequest | undefined;
+  if (!catalog) return "All, also those to come";
+  if (!known)
+    return catalog.default_action === "Exclude" ? "Only those that are named" : "All but those left out";
+  const selection = new Selection(catalog);
+  const all = known.flatMap(({ name, tables }) =>
+    tables.map((table) => selection.hasTable(name, table.name)),
+  );
+  return `${grouped(all.filter(Boolean).length)} of ${grouped(all.length)}`;
+}
+
+function Changes({ form, isUnchanged }: { readonly form: Form; readonly isUnchanged: boolean }) {
+  if (isUnchanged) return <Notice tone="idle">Nothing is changed yet.</Notice>;
+  return (
+    <section class="card stack">
+      <h3>What changes</h3>
+      <ul class="changes">
+        {changesOf(form.stored ?? {}, form.draft).map(({ path, before, after }) => (
+          <li key={path}>
+            <code class="name">{path}</code>
+            <span class="name">
+              <span class="soft">{before ?? "nothing"}</span>
+              <span aria-hidden="true"> → </span>
+              <span class="only-spoken"> becomes </span>
+              {after ?? "nothing"}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <p class="small soft">A connector that runs goes on with the new configuration.</p>
+    </section>
+  );
+}
+
+function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObject | null }) {
+  const body = patch ?? form.draft;
+  const shown = form.isNew ? form.stored : null;
+  const id = encodeURIComponent(String(form.draft.id || "id"));
+  const clone =
+    form.isNew && form.secretsOf !== null ? `?clone_from=${encodeURIComponent(form.secretsOf)}` : "";
+  const curl = curlOf({
+    ...{ method: patch ? "PATCH" : "POST", url: `${location.origin}/api/v1/connectors/${id}${clone}` },
+    ...{ body: withPlaceholders(body, shown), signIn: signIn() },
+  });
+  return (
+    <>
+      <details class="group card">
+        <summary>
+          <span class="group-title">{patch ? "The patch as JSON" : "As JSON"}</span>
+          <span class="soft small">Secrets read ***</span>
+        </summary>
+        <Command text={JSON.stringify(withoutSecrets(body, shown), null, 2)} what="the JSON" />
+      </details>
+      <details class="group card">
+        <summary>
+          <span class="group-title">As a curl command</span>
+          <span class="soft small">Put the secrets in where it says &lt;…&gt;</span>
+        </summary>
+        <Command text={curl} what="the curl command" />
+      </details>
+    </>
+  );
+}
+
+function signIn(): "none" | "basic" | "bearer" {
+  const credentials = storedCredentials();
+  if (credentials === null) return "none";
+  return credentials.startsWith("Basic ") ? "basic" : "bearer";
+}
