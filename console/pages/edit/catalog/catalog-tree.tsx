@@ -57,13 +57,16 @@ export function CatalogTree({ known, catalog, put, reload }: CatalogTreeProps) {
           </Button>
         </div>
       </div>
-      <p class="small soft" role="status">
-        {view.tables.length === 0
-          ? isSearch
-            ? "Nothing is found."
-            : "The source has no tables."
-          : `${grouped(view.taken)} of ${grouped(view.tables.length)} ${isSearch ? "found " : ""}tables are carried`}
-      </p>
+      <div class="row apart small soft">
+        <p role="status">
+          {view.tables.length === 0
+            ? isSearch
+              ? "Nothing is found."
+              : "The source has no tables."
+            : `${grouped(view.taken)} of ${grouped(view.tables.length)} ${isSearch ? "found " : ""}tables are carried`}
+        </p>
+        <p id="tree-keys">Arrow keys move, space ticks, Enter shows a table's columns.</p>
+      </div>
       {view.rows.length > 0 && <Tree {...{ rows: view.rows, tick, fold, openColumns: setColumnsOf }} />}
       {columnsOf && (
         <ColumnsDialog
@@ -130,41 +133,36 @@ function Tree({ rows, tick, fold, openColumns }: TreeProps) {
   const current = rows[at];
   const drawn = current && (at < first || at >= last) ? [...seen, { row: current, index: at }] : seen;
   return (
-    <>
-      <p class="small soft" id="tree-keys">
-        Arrow keys move, space ticks, Enter shows a table's columns.
-      </p>
-      <div
-        class="virtual tree"
-        ref={box as never}
-        role="tree"
-        aria-label="Tables"
-        aria-describedby="tree-keys"
-        aria-multiselectable="true"
-      >
-        <div class="virtual-all" role="none" style={{ height: `${rows.length * rowHeight}px` }}>
-          {drawn.map(({ row, index }) => (
-            <div
-              key={row.key}
-              role="treeitem"
-              tabIndex={index === at ? 0 : -1}
-              aria-level={row.kind === "schema" ? 1 : 2}
-              aria-setsize={row.setSize}
-              aria-posinset={row.position}
-              aria-checked={row.ticked === "some" ? "mixed" : row.ticked === "all"}
-              {...(row.kind === "schema" && { "aria-expanded": row.isOpen })}
-              class={`tree-row ${row.kind}`}
-              style={{ top: `${index * rowHeight}px`, height: `${rowHeight}px` }}
-              onKeyDown={(event) => press(event, row)}
-              onFocus={() => setCurrentKey(row.key)}
-              onClick={() => toggle(row)}
-            >
-              <TreeRowContent {...{ row, fold, openColumns }} />
-            </div>
-          ))}
-        </div>
+    <div
+      class="virtual tree"
+      ref={box as never}
+      role="tree"
+      aria-label="Tables"
+      aria-describedby="tree-keys"
+      aria-multiselectable="true"
+    >
+      <div class="virtual-all" role="none" style={{ height: `${rows.length * rowHeight}px` }}>
+        {drawn.map(({ row, index }) => (
+          <div
+            key={row.key}
+            role="treeitem"
+            tabIndex={index === at ? 0 : -1}
+            aria-level={row.kind === "schema" ? 1 : 2}
+            aria-setsize={row.setSize}
+            aria-posinset={row.position}
+            aria-checked={row.ticked === "some" ? "mixed" : row.ticked === "all"}
+            {...(row.kind === "schema" && { "aria-expanded": row.isOpen })}
+            class={`tree-row ${row.kind}`}
+            style={{ top: `${index * rowHeight}px`, height: `${rowHeight}px` }}
+            onKeyDown={(event) => press(event, row)}
+            onFocus={() => setCurrentKey(row.key)}
+            onClick={() => toggle(row)}
+          >
+            <TreeRowContent {...{ row, fold, openColumns }} />
+          </div>
+        ))}
       </div>
-    </>
+    </div>
   );
 }
 

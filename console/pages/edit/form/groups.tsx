@@ -1,7 +1,8 @@
 // The groups of a step: what everybody fills in is open, the rest folds away.
 
 import { useEffect, useState } from "preact/hooks";
-import { type FieldSpec, type GroupSpec, isShown } from "../fields/field-spec.ts";
+import { type FieldSpec, type GroupSpec, isShown, kindAt } from "../fields/field-spec.ts";
+import { blankConnector } from "../model/draft.ts";
 import { isSame } from "../model/patch.ts";
 import { valueAt } from "../model/pointer.ts";
 import { BoundField } from "./bound-field.tsx";
@@ -12,16 +13,21 @@ const wide: ReadonlySet<FieldSpec["kind"]> = new Set(["lines", "check", "presenc
 export function Groups({ groups }: { readonly groups: readonly GroupSpec[] }) {
   return (
     <>
-      {groups.map((group) =>
-        group.isMain ? (
-          <section class="card stack" key={group.title}>
-            <h3>{group.title}</h3>
-            <Fields fields={group.fields} />
+      {groups
+        .filter(({ isMain }) => isMain)
+        .map(({ title, fields }) => (
+          <section class="card stack" key={title}>
+            <h3>{title}</h3>
+            <Fields fields={fields} />
           </section>
-        ) : (
-          <FoldedGroup key={group.title} group={group} />
-        ),
-      )}
+        ))}
+      <section class="card groups" aria-label="More settings">
+        {groups
+          .filter(({ isMain }) => !isMain)
+          .map((group) => (
+            <FoldedGroup key={group.title} group={group} />
+          ))}
+      </section>
     </>
   );
 }
@@ -57,7 +63,7 @@ function FoldedGroup({ group: { title, hint, fields } }: { readonly group: Group
   if (shown.length === 0) return null;
   const count = shown.filter((field) => isSet(form, field)).length;
   return (
-    <details class="group card" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details class="group" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <span class="group-title">{title}</span>
         {hint && <span class="soft small">{hint}</span>}
@@ -69,8 +75,10 @@ function FoldedGroup({ group: { title, hint, fields } }: { readonly group: Group
 }
 
 /** Differs from what it is by default. */
-function isSet(form: Form, { path }: FieldSpec): boolean {
+function isSet(form: Form, { path, kind }: FieldSpec): boolean {
   const value = valueAt(form.draft, path);
   if (value === undefined || value === null) return false;
+  if (kind === "union")
+    return kindAt(path, form.draft, null) !== kindAt(path, blankConnector(), form.defaults);
   return !isSame(value, valueAt(form.defaults ?? {}, path));
 }

@@ -27,8 +27,12 @@ function compare(
   if (isSame(was ?? null, is ?? null)) return [];
   if (!isObject(was) || !isObject(is)) return [{ path, before: textOf(was), after: textOf(shown) }];
   return [...new Set([...Object.keys(was), ...Object.keys(is)])].flatMap((key) =>
-    compare(was[key], is[key], isObject(shown) ? shown[key] : undefined, path + pointerTo(key)),
+    compare(own(was, key), own(is, key), own(shown, key), path + pointerTo(key)),
   );
+}
+
+function own(object: JsonValue | undefined, key: string): JsonValue | undefined {
+  return isObject(object) && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 const longest = 120;

@@ -39,10 +39,11 @@ function shownCheck(test: ValidateTest): ShownCheck {
   const reason = test.status.Failed?.reason ?? test.status.Skipped?.reason;
   const wantsSomething = tone === "bad" || tone === "warning";
   const commands = test.commands ?? found?.suggestions ?? [];
-  const details = [reason, test.message, wantsSomething ? undefined : found?.description];
+  const texts = [reason, test.message].filter((text): text is string => Boolean(text));
+  const details = texts.length > 0 ? texts : [found?.description ?? ""].filter(Boolean);
   return {
     ...{ id: test.id, title: titleOf(test), tone, word },
-    details: [...new Set(details.filter((text): text is string => Boolean(text)))].slice(0, 2),
+    details: [...new Set(details)],
     commands: wantsSomething ? commands : [],
   };
 }

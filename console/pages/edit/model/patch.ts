@@ -6,7 +6,7 @@ import { isObject } from "./pointer.ts";
 /** Merged into `before` it gives `after`, but for members that are null there: a patch cannot say them. Empty: nothing was changed. */
 export function mergePatchOf(before: JsonObject, after: JsonObject): JsonObject {
   const removed = Object.keys(before)
-    .filter((key) => isSomething(before[key]) && !isSomething(after[key]))
+    .filter((key) => isSomething(before, key) && !isSomething(after, key))
     .map((key): [string, JsonValue] => [key, null]);
   const set = Object.entries(after).flatMap(([key, value]): [string, JsonValue][] => {
     if (value === null) return [];
@@ -30,4 +30,7 @@ export function isSame(one: JsonValue | undefined, other: JsonValue | undefined)
   );
 }
 
-const isSomething = (value: JsonValue | undefined) => value !== undefined && value !== null;
+/** An own member: `__proto__` is one like others. */
+function isSomething(object: JsonObject, key: string): boolean {
+  return Object.hasOwn(object, key) && object[key] !== null && object[key] !== undefined;
+}

@@ -46,7 +46,8 @@ function nearest(path: string, fields: readonly string[]): string | null {
 /** An item's number counts from one for people. */
 function sentence({ path, message }: FieldProblem, field: string): string {
   const [, index] = /^\/(\d+)(?:\/|$)/.exec(path.slice(field.length)) ?? [];
-  return index === undefined ? message : `${Number(index) + 1}: ${message}`;
+  if (index !== undefined) return `${Number(index) + 1}: ${message}`;
+  return message.charAt(0).toUpperCase() + message.slice(1);
 }
 
 function joined(first: string | undefined, second: string): string {

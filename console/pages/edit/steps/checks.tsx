@@ -42,14 +42,36 @@ export function Checks({ side, data, refuse }: ChecksProps) {
       {!isRunning && Boolean(error) && !isElsewhere && (
         <Failure title="The tests did not run" error={error} />
       )}
-      {checks !== null && !isRunning && (
-        <ul class="checks">
-          {checks.checks.map((check) => (
-            <Check key={check.id} {...{ check, side }} />
-          ))}
-        </ul>
-      )}
+      {checks !== null && !isRunning && <Results {...{ checks: checks.checks, side }} />}
     </section>
+  );
+}
+
+interface ResultsProps {
+  readonly checks: readonly ShownCheck[];
+  readonly side: Side;
+}
+
+/** What passed is of interest to few. */
+function Results({ checks, side }: ResultsProps) {
+  const passed = checks.filter(({ tone }) => tone === "good");
+  const list = (some: readonly ShownCheck[]) => (
+    <ul class="checks">
+      {some.map((check) => (
+        <Check key={check.id} {...{ check, side }} />
+      ))}
+    </ul>
+  );
+  return (
+    <>
+      {passed.length < checks.length && list(checks.filter(({ tone }) => tone !== "good"))}
+      {passed.length > 0 && (
+        <details class="passed">
+          <summary>{plural(passed.length, "test")} passed</summary>
+          {list(passed)}
+        </details>
+      )}
+    </>
   );
 }
 

@@ -159,22 +159,22 @@ function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObjec
     ...{ body: withPlaceholders(body, shown), signIn: signIn() },
   });
   return (
-    <>
-      <details class="group card">
+    <section class="card groups" aria-label="For the command line">
+      <details class="group">
         <summary>
           <span class="group-title">{patch ? "The patch as JSON" : "As JSON"}</span>
           <span class="soft small">Secrets read ***</span>
         </summary>
         <Command text={JSON.stringify(withoutSecrets(body, shown), null, 2)} what="the JSON" />
       </details>
-      <details class="group card">
+      <details class="group">
         <summary>
           <span class="group-title">As a curl command</span>
           <span class="soft small">Put the secrets in where it says &lt;…&gt;</span>
         </summary>
         <Command text={curl} what="the curl command" />
       </details>
-    </>
+    </section>
   );
 }
 
