@@ -138,6 +138,27 @@ describe("fields", () => {
     }
   });
 
+  test("that are a switch or a word show what the API does without them", () => {
+    for (const kind of kinds) {
+      const base = ofKind(kind);
+      const drafts =
+        kind === "postgres" ? [base] : [base, withValue(base, `/sink/${kind}/format`, { debezium: {} })];
+      for (const draft of drafts) {
+        const full = completeConnector(
+          skeletonOf(draft) as unknown as ConnectorRequest,
+          "id",
+        ) as unknown as JsonObject;
+        const silent = allFields(draft, full)
+          .filter(
+            (field) =>
+              ["check", "choice", "words"].includes(field.kind) || (field.kind === "union" && !field.none),
+          )
+          .filter(({ path }) => valueAt(full, path) === undefined);
+        expect(silent.map(({ path }) => path)).toEqual([]);
+      }
+    }
+  });
+
   test("belong to one step each, and no place has two", () => {
     for (const kind of kinds) {
       const draft = ofKind(kind);

@@ -140,6 +140,7 @@ describe("a selection", () => {
     expect(withTables(off, known, [place], true)).toEqual({});
     const hashed = withColumn({}, known, place, "text", { isHashed: true });
     expect(hashesSomething(hashed)).toBe(true);
+    expect(hashed.column_hashing).toEqual({});
     expect(withColumn(hashed, known, place, "text", { isHashed: false })).toEqual({});
     expect(hashesSomething({})).toBe(false);
   });

@@ -118,13 +118,20 @@ export function withColumn(
     ...catalog,
     schemas: put(catalog.schemas ?? [], { ...before, tables: put(listed(before), changed) }),
   };
-  return tidy(withSchema(listing, schema, { wanted, touched: new Set([table]), whole: null }));
+  return withHashing(tidy(withSchema(listing, schema, { wanted, touched: new Set([table]), whole: null })));
 }
 
 export function hashesSomething(catalog: CatalogRequest): boolean {
   return (catalog.schemas ?? []).some((schema) =>
     listed(schema).some(({ columns }) => columns?.some(({ hash }) => hash !== undefined)),
   );
+}
+
+/** The API wants to be told how: with what is there, or with a salt that is still to be given. */
+function withHashing(catalog: CatalogRequest): CatalogRequest {
+  const { column_hashing: hashing, ...rest } = catalog;
+  if (hashesSomething(catalog)) return { ...catalog, column_hashing: hashing ?? {} };
+  return hashing && Object.keys(hashing).length > 0 ? catalog : rest;
 }
 
 // --- entries -----------------------------------------------------------------------------------

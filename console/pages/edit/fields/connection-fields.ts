@@ -4,6 +4,7 @@ import {
   choice,
   type FieldSpec,
   type GroupSpec,
+  keyPair,
   lines,
   number,
   pem,
@@ -54,11 +55,11 @@ export function connectionGroups(at: At): GroupSpec[] {
     {
       title: "Connections and locks",
       fields: [
-        number(`${at}/max_pool_size`, "Most connections for copies", {
+        number(`${at}/max_pool_size`, "Connections for copies", {
           width: 2,
           hint: "0: four chunks at once.",
         }),
-        number(`${at}/operation_lock_timeout_seconds`, "Seconds to wait for a lock", {
+        number(`${at}/operation_lock_timeout_seconds`, "Wait for a lock (s)", {
           width: 2,
           hint: "0: built-in default.",
         }),
@@ -78,7 +79,7 @@ function tunnelFields(at: At): FieldSpec[] {
       { none: "Directly", blanks: { ssh: { auth: { bring_your_own_key: {} } } } },
     ),
     text(`${ssh}/bastion_host`, "SSH host", { ...under, width: 4 }),
-    number(`${ssh}/bastion_port`, "SSH port", { ...under, width: 2 }),
+    number(`${ssh}/bastion_port`, "SSH port", { ...under, width: 2, placeholder: "22" }),
     text(`${ssh}/user`, "SSH user", under),
     union(
       `${ssh}/auth` as "/source/postgres/connection/tunnel/ssh/auth",
@@ -90,11 +91,7 @@ function tunnelFields(at: At): FieldSpec[] {
       under: `${ssh}/auth/bring_your_own_key`,
       hint: "As ssh-keygen writes it, without a passphrase: Ed25519, ECDSA or RSA.",
     }),
-    text(`${ssh}/auth/generated_key/public_key`, "Public key", {
-      under: `${ssh}/auth/generated_key`,
-      hint: "Add it to ~/.ssh/authorized_keys of the SSH user.",
-    }),
-    pem(`${ssh}/auth/generated_key/private_key`, "Private key", { under: `${ssh}/auth/generated_key` }),
+    keyPair(`${ssh}/auth/generated_key`, "Key pair", { under: `${ssh}/auth/generated_key` }),
     lines(`${ssh}/host_keys`, "Keys of the SSH servers", {
       ...under,
       hint: "One a line: as in known_hosts without the host, or SHA256:… Left out, any key is accepted; the test shows the one that it saw.",

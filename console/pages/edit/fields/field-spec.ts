@@ -46,6 +46,8 @@ export type FieldSpec = FieldPlace &
       }
     /** An object that is there, or is not. */
     | { readonly kind: "presence"; readonly blank: JsonObject }
+    /** Two halves of an SSH key, which the service makes. */
+    | { readonly kind: "keyPair" }
     /** Names with values. */
     | { readonly kind: "pairs"; readonly nameKey: "name" | "key"; readonly holdsSecrets: boolean }
   );
@@ -65,7 +67,7 @@ interface TextOptions extends FieldOptions {
 export const text = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
   ...{ kind: "text", path, label, ...options },
 });
-export const number = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
+export const number = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
   ...{ kind: "number", path, label, ...options },
 });
 export const lines = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
@@ -83,6 +85,10 @@ export const check = (path: Pointer, label: string, options: FieldOptions = {}):
 });
 export const presence = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
   ...{ kind: "presence", blank: {}, path, label, ...options },
+});
+
+export const keyPair = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
+  ...{ kind: "keyPair", path, label, ...options },
 });
 
 /** `labels` has each word that the API takes. */

@@ -67,9 +67,6 @@ export const kafkaGroups: readonly GroupSpec[] = [
     fields: [
       formatField("/sink/kafka/format", "The key is the primary key."),
       ...debeziumFields("/sink/kafka/format"),
-      check("/sink/kafka/format/native/tombstones_on_delete", "Send a tombstone after a delete", {
-        under: "/sink/kafka/format/native",
-      }),
       check("/sink/kafka/format/debezium/tombstones_on_delete", "Send a tombstone after a delete", {
         under: "/sink/kafka/format/debezium",
       }),
@@ -118,10 +115,10 @@ export const kafkaGroups: readonly GroupSpec[] = [
       choice(`${config}/acks`, "Acknowledged by", {
         ...{ All: "All replicas", Leader: "The leader alone", None: "Nobody (refused)" },
       }),
-      number(`${config}/linger_ms`, "Milliseconds to wait for a batch", { width: 2 }),
-      number(`${config}/batch_size`, "Bytes of a batch", { width: 2 }),
-      number(`${config}/message_max_bytes`, "Most bytes of a request", { width: 2 }),
-      number(`${config}/message_timeout_ms`, "Milliseconds for a message", { width: 2 }),
+      number(`${config}/linger_ms`, "Linger (ms)", { width: 2 }),
+      number(`${config}/batch_size`, "Batch (bytes)", { width: 2 }),
+      number(`${config}/message_max_bytes`, "Request (bytes)", { width: 2 }),
+      number(`${config}/message_timeout_ms`, "For a message (ms)", { width: 2 }),
       text(`${config}/client_id`, "Client id"),
       pairs(`${config}/producer_properties`, "Properties of librdkafka", "key", { holdsSecrets: true }),
     ],

@@ -41,7 +41,7 @@ export const sourceGroups: readonly GroupSpec[] = [
         },
         { under: logical },
       ),
-      number(`${logical}/retry_window_seconds`, "Seconds that errors are retried", {
+      number(`${logical}/retry_window_seconds`, "Retry for (seconds)", {
         ...{ under: logical, width: 2 },
         hint: "0: 300. Then the run fails.",
       }),

@@ -76,14 +76,14 @@ export const webhookGroups: readonly GroupSpec[] = [
       }),
       number("/sink/webhook/batch/max_payload_bytes", "Most bytes in a request", { width: 2 }),
       number("/sink/webhook/max_in_flight", "Requests at once", { width: 2 }),
-      number("/sink/webhook/request_timeout_ms", "Milliseconds for a request", { width: 2 }),
+      number("/sink/webhook/request_timeout_ms", "For a request (ms)", { width: 2 }),
       number("/sink/webhook/rate_limit/max_requests_per_second", "Most requests a second", {
         ...{ width: 2, hint: "0: unlimited." },
       }),
       number("/sink/webhook/rate_limit/max_bytes_per_second", "Most bytes a second", {
         ...{ width: 2, hint: "0: unlimited." },
       }),
-      number("/limits/cdc/flush_interval_ms", "Milliseconds to wait for more rows", {
+      number("/limits/cdc/flush_interval_ms", "Wait for more rows (ms)", {
         ...{ width: 2, hint: "0: 100." },
       }),
     ],

@@ -6,6 +6,7 @@ import { type FieldSpec, kindAt } from "../fields/field-spec.ts";
 import { connectionOf } from "../model/connection-url.ts";
 import { valueAt } from "../model/pointer.ts";
 import { type Form, useForm } from "./form-context.ts";
+import { KeyPairField } from "./key-pair-field.tsx";
 import { PairsField } from "./pairs-field.tsx";
 import { SecretField } from "./secret-field.tsx";
 import { WordsField } from "./words-field.tsx";
@@ -30,6 +31,8 @@ export function BoundField({ field }: { readonly field: FieldSpec }) {
       return <Union {...{ form, field }} />;
     case "presence":
       return <Presence {...{ form, field }} />;
+    case "keyPair":
+      return <KeyPairField {...{ form, field }} />;
     case "pairs":
       return <PairsField {...{ form, field }} />;
     default:

@@ -51,9 +51,7 @@ export function sinkKindOf(draft: JsonObject): SinkKind {
 /** Unions whose kind decides which defaults there are. */
 const decisive: readonly Pointer[] = [
   "/source/postgres/replication_type",
-  "/source/postgres/connection/tunnel",
   "/source/postgres/system_columns/op",
-  "/sink/postgres/connection/tunnel",
   "/sink/webhook/format",
   "/sink/kafka/format",
   "/sink/kafka/connection/config/transactions",
@@ -86,12 +84,11 @@ export function skeletonOf(draft: JsonObject): JsonObject {
   return skeleton;
 }
 
-/** The union with its kind alone, or with what its kind cannot do without. */
+/** The object alone, or the union with its kind. */
 function bare(place: Pointer, chosen: JsonObject): JsonValue {
   const [kind] = Object.keys(chosen);
   if (place.endsWith("/op") || place.endsWith("/transactions") || kind === undefined) return {};
-  if (!place.endsWith("/tunnel")) return { [kind]: {} };
-  return { ssh: { bastion_host: "host", user: "user", auth: { bring_your_own_key: { private_key: "" } } } };
+  return { [kind]: {} };
 }
 
 /** Only the sink that is there. */

@@ -9,7 +9,7 @@ import { Progress } from "../../../parts/progress.tsx";
 import { plural } from "../../../text/numbers.ts";
 import { useForm } from "../form/form-context.ts";
 import type { ShownCheck, ShownChecks } from "../model/checks.ts";
-import { sinkKindOf } from "../model/draft.ts";
+import { type SinkKind, sinkKindOf } from "../model/draft.ts";
 import { valueAt } from "../model/pointer.ts";
 import type { Side, StepData } from "./use-step-data.ts";
 
@@ -20,6 +20,7 @@ interface ChecksProps {
 }
 
 export function Checks({ side, data, refuse }: ChecksProps) {
+  const { draft } = useForm();
   const { isRunning, data: checks, error, of } = data.checks[side];
   const isOld = checks !== null && of !== data.keyOf(side);
   const run = () => data.runChecks(side).catch(refuse);
@@ -29,7 +30,7 @@ export function Checks({ side, data, refuse }: ChecksProps) {
       <div class="row apart">
         <div>
           <h3>Test the {side}</h3>
-          <p class="small soft">{promises[side]}</p>
+          <p class="small soft">{promises[side === "source" ? "source" : sinkKindOf(draft)]}</p>
         </div>
         <Button onClick={run} disabled={isRunning}>
           {checks === null ? "Run the tests" : "Run them again"}
@@ -52,9 +53,11 @@ interface ResultsProps {
   readonly side: Side;
 }
 
-/** What passed is of interest to few. */
+/** What passed, or was not tried, is of interest to few. */
 function Results({ checks, side }: ResultsProps) {
-  const passed = checks.filter(({ tone }) => tone === "good");
+  const folded = checks.filter(({ tone }) => tone === "good" || tone === "idle");
+  const passed = folded.filter(({ tone }) => tone === "good").length;
+  const skipped = folded.length - passed;
   const list = (some: readonly ShownCheck[]) => (
     <ul class="checks">
       {some.map((check) => (
@@ -64,20 +67,24 @@ function Results({ checks, side }: ResultsProps) {
   );
   return (
     <>
-      {passed.length < checks.length && list(checks.filter(({ tone }) => tone !== "good"))}
-      {passed.length > 0 && (
+      {folded.length < checks.length && list(checks.filter((check) => !folded.includes(check)))}
+      {folded.length > 0 && (
         <details class="passed">
-          <summary>{plural(passed.length, "test")} passed</summary>
-          {list(passed)}
+          <summary>
+            {plural(passed, "test")} passed{skipped > 0 && `, ${skipped} skipped`}
+          </summary>
+          {list(folded)}
         </details>
       )}
     </>
   );
 }
 
-const promises: Readonly<Record<Side, string>> = {
+const promises: Readonly<Record<"source" | SinkKind, string>> = {
   source: "Reads settings and privileges. Nothing is changed.",
-  sink: "A webhook gets one POST of []. Nothing else is changed.",
+  postgres: "Reads settings and privileges. Nothing is changed.",
+  webhook: "Sends one POST of [].",
+  kafka: "Asks the brokers. No topic is made, and nothing is sent.",
 };
 
 interface OutcomeProps {

@@ -8,6 +8,7 @@ import type { JsonObject } from "../../../../src/connector/request/merge-patch.t
 import { type Api, answer } from "../../../api/client.ts";
 import type { Form } from "../form/form-context.ts";
 import { type ShownChecks, shownChecks } from "../model/checks.ts";
+import { type SinkKind, sinkKindOf } from "../model/draft.ts";
 import { valueAt } from "../model/pointer.ts";
 
 export type Side = "source" | "sink";
@@ -34,7 +35,13 @@ export interface StepData {
 
 export function useStepData(api: Api, { draft, secretsOf }: Form): StepData {
   const source = useAsked<ShownChecks>();
-  const sink = useAsked<ShownChecks>();
+  // The tests of one kind of sink say nothing of another.
+  const sinks: Readonly<Record<SinkKind, ReturnType<typeof useAsked<ShownChecks>>>> = {
+    postgres: useAsked<ShownChecks>(),
+    webhook: useAsked<ShownChecks>(),
+    kafka: useAsked<ShownChecks>(),
+  };
+  const sink = sinks[sinkKindOf(draft)];
   const catalog = useAsked<Catalog["schemas"]>();
   const query = secretsOf === null ? {} : { connector_id: secretsOf };
   const keyOf = (side: Side | "catalog") =>
