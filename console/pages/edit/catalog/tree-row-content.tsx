@@ -1,6 +1,6 @@
 // What a row of the tree shows.
 
-import { plural } from "../../../text/numbers.ts";
+import { grouped, plural } from "../../../text/numbers.ts";
 import type { TableName } from "./selection.ts";
 import type { Ticked, TreeRow } from "./tree-rows.ts";
 
@@ -33,7 +33,7 @@ export function TreeRowContent({ row, fold, openColumns }: TreeRowContentProps) 
       </span>
       {row.kind === "schema" ? (
         <span class="small soft">
-          {row.taken} of {plural(row.tables.length, "table")}
+          {grouped(row.taken)} of {grouped(row.tables.length)}
         </span>
       ) : (
         <button
