@@ -134,9 +134,9 @@ export class TableStates implements Disposable {
   }
 
   flush(): void {
-    if (!this.#isRead) return;
-    const gone = [...this.#reported.keys()].filter((id) => this.#changed === null && !this.#known.has(id));
-    for (const id of gone) this.#forget(id);
+    // An idle run costs nothing.
+    if (!this.#isRead || this.#changed?.size === 0) return;
+    const gone = this.#changed === null ? this.#forgetGone() : [];
     const tables = [...(this.#changed ?? this.#known.keys())].flatMap((id) => this.#news(id) ?? []);
     const isFirst = this.#isFirst;
     this.#changed = new Set();
@@ -149,9 +149,14 @@ export class TableStates implements Disposable {
     this.flush();
   }
 
-  #forget(id: number): void {
-    this.#counts.forget(id);
-    for (const each of [this.#reported, this.#expected, this.#copying]) each.delete(id);
+  /** Returns the OIDs of tables that were reported, and are not known any more. */
+  #forgetGone(): readonly number[] {
+    const gone = [...this.#reported.keys()].filter((id) => !this.#known.has(id));
+    for (const id of gone) {
+      this.#counts.forget(id);
+      for (const each of [this.#reported, this.#expected, this.#copying]) each.delete(id);
+    }
+    return gone;
   }
 
   readonly #touch = (id: number): void => {
