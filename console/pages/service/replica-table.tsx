@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client.ts";
+import { Scrolled } from "../../parts/scrolled.tsx";
 import { TimeAgo } from "../../parts/time-ago.tsx";
 import { plural } from "../../text/numbers.ts";
 
@@ -7,9 +8,9 @@ type Replicas = NonNullable<Awaited<ReturnType<Api["replicas"]["get"]>>["data"]>
 /** The processes that share one state, and how many connectors each runs. */
 export function ReplicaTable({ replicas, this: ours }: Replicas) {
   return (
-    <section class="stack tight" aria-labelledby="replicas">
+    <div class="stack tight">
       <h2 id="replicas">{plural(replicas.length, "replica")}</h2>
-      <div class="card wide">
+      <Scrolled labelledBy="replicas">
         <table>
           <thead>
             <tr>
@@ -43,7 +44,7 @@ export function ReplicaTable({ replicas, this: ours }: Replicas) {
             ))}
           </tbody>
         </table>
-      </div>
-    </section>
+      </Scrolled>
+    </div>
   );
 }

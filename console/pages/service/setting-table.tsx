@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client.ts";
+import { Scrolled } from "../../parts/scrolled.tsx";
 
 type Service = NonNullable<Awaited<ReturnType<Api["service"]["get"]>>["data"]>;
 
@@ -7,12 +8,12 @@ const sources = { Flag: "flag", Environment: "environment", Default: "default" }
 /** The settings that are in force. A secret shows only that it is set. */
 export function SettingTable({ settings }: Pick<Service, "settings">) {
   return (
-    <section class="stack tight" aria-labelledby="settings">
+    <div class="stack tight">
       <h2 id="settings">Settings</h2>
       <p class="soft small">
         They are read at the start. <code>millrace serve --help</code> explains each.
       </p>
-      <div class="card wide">
+      <Scrolled labelledBy="settings">
         <table>
           <thead>
             <tr>
@@ -35,7 +36,7 @@ export function SettingTable({ settings }: Pick<Service, "settings">) {
             ))}
           </tbody>
         </table>
-      </div>
-    </section>
+      </Scrolled>
+    </div>
   );
 }

@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client.ts";
+import { Scrolled } from "../../parts/scrolled.tsx";
 import { Link } from "../../route/link.tsx";
 import { plural } from "../../text/numbers.ts";
 import { duration } from "../../text/times.ts";
@@ -11,10 +12,10 @@ const lateMs = 500;
 /** The threads and how late their event loops were. */
 export function ThreadTable({ threads }: Pick<Service, "threads">) {
   return (
-    <section class="stack tight" aria-labelledby="threads">
+    <div class="stack tight">
       <h2 id="threads">{plural(threads.length, "thread")}</h2>
       <p class="soft small">A thread that is late for more than half a second does more work than it can.</p>
-      <div class="card wide">
+      <Scrolled labelledBy="threads">
         <table>
           <thead>
             <tr>
@@ -41,7 +42,7 @@ export function ThreadTable({ threads }: Pick<Service, "threads">) {
             ))}
           </tbody>
         </table>
-      </div>
-    </section>
+      </Scrolled>
+    </div>
   );
 }
