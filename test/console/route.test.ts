@@ -7,7 +7,9 @@ describe("addresses", () => {
     { page: "service" },
     { page: "new", from: null },
     { page: "new", from: "orders" },
+    { page: "new", from: "orders", step: "sink" },
     { page: "edit", id: "orders" },
+    { page: "edit", id: "orders", step: "json" },
     ...connectorTabs.map((tab) => ({ page: "connector" as const, id: "a-b_C", tab })),
   ];
   test.each(routes.map((route) => [addressOf(route), route] as const))("%s leads back", (_, route) => {

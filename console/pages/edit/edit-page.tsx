@@ -70,7 +70,7 @@ function Loading({ other, isNew, step, title }: LoadingProps) {
   const beginning = useMemo((): Beginning | null => {
     if (!data) return null;
     const stored = data.connector as unknown as JsonObject;
-    const isTaken = (id: string) => live.connectors.value?.has(id) ?? false;
+    const isTaken = (id: string) => id === other || (live.connectors.value?.has(id) ?? false);
     const draft = isNew ? cloneOf(stored, isTaken) : stored;
     return { draft, stored, isNew, secretsOf: other };
   }, [data]);
