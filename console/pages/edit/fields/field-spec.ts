@@ -49,7 +49,7 @@ export type FieldSpec = FieldPlace &
     /** Two halves of an SSH key, which the service makes. */
     | { readonly kind: "keyPair" }
     /** Names with values. */
-    | { readonly kind: "pairs"; readonly nameKey: "name" | "key"; readonly holdsSecrets: boolean }
+    | { readonly kind: "pairs"; readonly nameKey: "name" | "key" }
   );
 
 export interface GroupSpec {
@@ -138,14 +138,12 @@ export function union<P extends Pointer>(
   };
 }
 
-export function pairs(
+export const pairs = (
   path: Pointer,
   label: string,
   nameKey: "name" | "key",
-  { holdsSecrets = false, ...options }: FieldOptions & { readonly holdsSecrets?: boolean } = {},
-): FieldSpec {
-  return { kind: "pairs", path, label, nameKey, holdsSecrets, ...options };
-}
+  options: FieldOptions = {},
+): FieldSpec => ({ kind: "pairs", path, label, nameKey, ...options });
 
 /** Whether the field is there with this configuration; `defaults`: what the API fills in. */
 export function isShown(field: FieldSpec, draft: JsonObject, defaults: JsonObject | null): boolean {

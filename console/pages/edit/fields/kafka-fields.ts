@@ -120,7 +120,7 @@ export const kafkaGroups: readonly GroupSpec[] = [
       number(`${config}/message_max_bytes`, "Request (bytes)", { width: 2 }),
       number(`${config}/message_timeout_ms`, "For a message (ms)", { width: 2 }),
       text(`${config}/client_id`, "Client id"),
-      pairs(`${config}/producer_properties`, "Properties of librdkafka", "key", { holdsSecrets: true }),
+      pairs(`${config}/producer_properties`, "Properties of librdkafka", "key"),
     ],
   },
 ];

@@ -59,12 +59,12 @@ export const webhookGroups: readonly GroupSpec[] = [
   {
     title: "Headers",
     fields: [
-      pairs(`${headers}/static_`, "Headers of your own", "name", { holdsSecrets: true }),
-      check(`${headers}/idempotency_key`, "Send the key by which repetitions are told"),
+      pairs(`${headers}/static_`, "Headers of your own", "name"),
+      check(`${headers}/idempotency_key`, "Send the key by which repetitions are told", { width: 3 }),
       text(`${headers}/idempotency_key_header`, "Its header"),
-      check(`${headers}/source_schema`, "Send the schema"),
+      check(`${headers}/source_schema`, "Send the schema", { width: 3 }),
       text(`${headers}/source_schema_header`, "Its header"),
-      check(`${headers}/source_table`, "Send the table"),
+      check(`${headers}/source_table`, "Send the table", { width: 3 }),
       text(`${headers}/source_table_header`, "Its header"),
     ],
   },

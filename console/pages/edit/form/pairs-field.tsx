@@ -20,6 +20,12 @@ export function PairsField({ form, field: { path, label, hint, nameKey } }: Pair
   const put = (next: readonly JsonObject[]) => form.set(path, next.length === 0 ? undefined : [...next]);
   const change = (at: number, key: string, text: string) =>
     put(items.map((item, index) => (index === at ? { ...item, [key]: text } : item)));
+  const stored = valueAt(form.stored ?? {}, path);
+  /** Without a new value the stored one stays. */
+  const emptied = (item: JsonObject) => {
+    const before = Array.isArray(stored) ? stored.filter(isObject) : [];
+    return before.find((each) => each[nameKey] === item[nameKey])?.value === kept ? kept : "";
+  };
   return (
     <fieldset class="field">
       <legend>{label}</legend>
@@ -34,7 +40,7 @@ export function PairsField({ form, field: { path, label, hint, nameKey } }: Pair
             {...{ label: `Value ${at + 1}`, name: `${path}/${at}/value`, autocomplete: "off" }}
             value={item.value === kept ? "" : textOf(item.value)}
             {...(item.value === kept && { placeholder: "set, and kept" })}
-            onValue={(text) => change(at, "value", text)}
+            onValue={(text) => change(at, "value", text === "" ? emptied(item) : text)}
           />
           <Button
             size="small"

@@ -3,7 +3,7 @@
 import type { JsonObject, JsonValue } from "../../../../src/connector/request/merge-patch.ts";
 import { isSame } from "./patch.ts";
 import { isObject, pointerTo } from "./pointer.ts";
-import { withoutSecrets } from "./secrets.ts";
+import { kept, withoutSecrets } from "./secrets.ts";
 
 export interface Change {
   readonly path: string;
@@ -13,7 +13,7 @@ export interface Change {
   readonly after: string | null;
 }
 
-/** Secrets read `"***"` on both sides. */
+/** Of a secret it says that there is a new one, never which. */
 export function changesOf(before: JsonObject, after: JsonObject): readonly Change[] {
   return compare(before, after, withoutSecrets(after, before), "");
 }
@@ -25,7 +25,10 @@ function compare(
   path: string,
 ): Change[] {
   if (isSame(was ?? null, is ?? null)) return [];
-  if (!isObject(was) || !isObject(is)) return [{ path, before: textOf(was), after: textOf(shown) }];
+  if (!isObject(was) || !isObject(is)) {
+    const after = shown === kept ? "a new one" : textOf(shown);
+    return [{ path, before: textOf(was), after }];
+  }
   return [...new Set([...Object.keys(was), ...Object.keys(is)])].flatMap((key) =>
     compare(own(was, key), own(is, key), own(shown, key), path + pointerTo(key)),
   );
