@@ -205,6 +205,20 @@ describe("a new connector", () => {
   });
 });
 
+test("the browser's back button asks, too, and the form stays until then", async () => {
+  await using opened = await open("/");
+  const { page } = opened;
+  await press(page, 'a[href="/console/new"]');
+  await fillField(page, "/source/postgres/connection/host", "db1");
+  await page.goBack();
+  await page.waitForSelector("dialog[open]");
+  expect(new URL(page.url()).pathname).toBe("/console/new");
+  expect(await fieldValue(page, "/source/postgres/connection/host")).toBe("db1");
+  await press(page, "dialog .danger");
+  await waitFor("the list", async () => new URL(page.url()).pathname === "/");
+  expect(unexpected(opened)).toEqual([]);
+});
+
 describe("tables", () => {
   test("of any name are chosen by keyboard, with their columns", async () => {
     await using opened = await openForm("/console/new?from=shop&step=tables");
