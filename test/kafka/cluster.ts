@@ -4,7 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
-import { hasKcat, readTopic, readTopicByKcat, type TopicMessage } from "../support/kafka/kafka-reader.ts";
+import {
+  awaitKey,
+  countTopic,
+  hasKcat,
+  readTopic,
+  readTopicByKcat,
+  type TopicMessage,
+} from "../support/kafka/kafka-reader.ts";
 import { producing, sendMessage } from "../support/kafka/send-message.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -121,6 +128,26 @@ describe("one broker", () => {
     const read = await readTopic(cluster, "many", committed);
     expect(new Set(values(read)).size).toBe(100_000);
     expect(performance.now() - started).toBeLessThan(20_000);
+  });
+
+  test("messages and keys are counted, and a key is awaited", async () => {
+    await cluster.createTopic("counted", { partitions: 2 });
+    const send = (...keys: string[]) =>
+      producing(cluster.bootstrap, {}, async (producer) => {
+        const messages = keys.map((key, index) => ({
+          ...{ topic: "counted", partition: index % 2, key: bytes(key), value: bytes("a row") },
+        }));
+        await producer.send({ acks: -1, messages });
+      });
+    await send("row 1", "row 2", "row 1");
+    expect(await countTopic(cluster, "counted", committed)).toEqual({ messages: 3, keys: 2 });
+    const comes = (ending: string, timeoutMs: number) =>
+      awaitKey(cluster, "counted", [bytes("nothing"), bytes(ending)], timeoutMs, committed);
+    expect(await comes(" 2", 10_000)).toBe(true);
+    expect(await comes(" 3", 200)).toBe(false);
+    const later = comes(" 3", 30_000);
+    await send("row 3");
+    expect(await later).toBe(true);
   });
 
   test("a topic is configured, described and deleted; an end can be cut off", async () => {

@@ -16,7 +16,6 @@ import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
@@ -29,21 +28,15 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.*;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.acl.*;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.resource.*;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.Utils;
 
 public final class KafkaTool {
@@ -149,7 +142,11 @@ public final class KafkaTool {
         admin.deleteAcls(List.of(new AclBindingFilter(ResourcePatternFilter.ANY, entries))).all().get();
         return null;
       case "read":
-        return read(id, text(request, "bootstrap"), strings(request.get("topics")), text(request, "isolation"));
+        return TopicReader.read(request, bytes -> frame(id, RECORDS, bytes));
+      case "count":
+        return TopicReader.count(request);
+      case "await":
+        return TopicReader.await(request);
       case "quota":
         // Of every client that has none of its own.
         var everybody = new ClientQuotaEntity(java.util.Collections.singletonMap(ClientQuotaEntity.CLIENT_ID, null));
@@ -219,78 +216,11 @@ public final class KafkaTool {
     admin.createAcls(bindings).all().get();
   }
 
-  /** Up to the end as it is now; of `read_committed` that is the first transaction that is still open. */
-  private static Object read(int id, String bootstrap, List<String> topics, String isolation) throws Exception {
-    Map<String, Object> config = new HashMap<>();
-    config.put("bootstrap.servers", bootstrap);
-    config.put("isolation.level", isolation);
-    config.put("enable.auto.commit", false);
-    config.put("allow.auto.create.topics", false);
-    config.put("auto.offset.reset", "earliest");
-    config.put("max.poll.records", 5_000);
-    // To close waits for the last fetch, which finds nothing.
-    config.put("fetch.max.wait.ms", 20);
-    long patience = Duration.ofSeconds(120).toNanos();
-    long deadline = System.nanoTime() + patience;
-    try (var consumer = new KafkaConsumer<byte[], byte[]>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-      Map<String, List<PartitionInfo>> known = topics.size() == 1
-          ? Map.of(topics.get(0), consumer.partitionsFor(topics.get(0)))
-          : consumer.listTopics(Duration.ofSeconds(60));
-      List<TopicPartition> partitions = topics.stream()
-          .flatMap(topic -> known.get(topic).stream().map(each -> new TopicPartition(topic, each.partition())))
-          .toList();
-      consumer.assign(partitions);
-      consumer.seekToBeginning(partitions);
-      Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-      long count = 0;
-      Set<TopicPartition> unread = new HashSet<>(partitions);
-      // Positions go past the markers of transactions and past what was aborted.
-      while (true) {
-        unread.removeIf(each -> consumer.position(each) >= ends.get(each));
-        if (unread.isEmpty()) return count;
-        if (System.nanoTime() > deadline) throw new TimeoutException("the end of " + unread.size() + " partitions was not reached, after " + count);
-        var polled = consumer.poll(Duration.ofMillis(200));
-        for (TopicPartition partition : polled.partitions()) {
-          ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-          DataOutputStream content = new DataOutputStream(bytes);
-          bytes(content, partition.topic().getBytes(StandardCharsets.UTF_8));
-          for (var record : polled.records(partition)) {
-            // What came after the end was asked for is not part of the answer.
-            if (record.offset() >= ends.get(partition)) continue;
-            write(content, record);
-            count++;
-            deadline = System.nanoTime() + patience;
-          }
-          frame(id, RECORDS, bytes.toByteArray());
-        }
-      }
-    }
-  }
-
-  private static void write(DataOutputStream content, ConsumerRecord<byte[], byte[]> record) throws IOException {
-    content.writeInt(record.partition());
-    content.writeLong(record.offset());
-    content.writeLong(record.timestamp());
-    bytes(content, record.key());
-    bytes(content, record.value());
-    Header[] headers = record.headers().toArray();
-    content.writeInt(headers.length);
-    for (Header header : headers) {
-      bytes(content, header.key().getBytes(StandardCharsets.UTF_8));
-      bytes(content, header.value());
-    }
-  }
-
-  private static void bytes(DataOutputStream content, byte[] bytes) throws IOException {
-    content.writeInt(bytes == null ? -1 : bytes.length);
-    if (bytes != null) content.write(bytes);
-  }
-
-  private static String text(JsonNode request, String name) {
+  static String text(JsonNode request, String name) {
     return request.get(name).asText();
   }
 
-  private static List<String> strings(JsonNode node) {
+  static List<String> strings(JsonNode node) {
     List<String> strings = new ArrayList<>();
     for (JsonNode each : node) strings.add(each.asText());
     return strings;

@@ -15,7 +15,7 @@ const artifacts = [
 ] as const;
 
 const cache = resolve(import.meta.dirname, "..", "..", "..", "node_modules", ".cache", "millrace-kafka");
-const toolSource = join(import.meta.dirname, "KafkaTool.java");
+const toolSources = ["KafkaTool.java", "TopicReader.java"].map((file) => join(import.meta.dirname, file));
 const oldestJava = 17;
 const install = "apt-get install openjdk-17-jre-headless maven";
 
@@ -35,7 +35,8 @@ export function kafkaJars(): Promise<string> {
 /** The directory of the tool's classes. */
 export async function toolClasses(): Promise<string> {
   const classPath = await kafkaJars();
-  const hash = Bun.hash(await readFile(toolSource)).toString(36);
+  const texts = await Promise.all(toolSources.map((file) => readFile(file, "utf8")));
+  const hash = Bun.hash(texts.join("\n")).toString(36);
   return await made(`tool-${kafkaVersion}-${hash}`, (draft) => compileTool(classPath, draft));
 }
 
@@ -80,7 +81,7 @@ async function compileTool(classPath: string, draft: string): Promise<void> {
   const compiler = "org.eclipse.jdt.internal.compiler.batch.Main";
   await must([
     ...["java", ...jvmFlags, "-cp", classPath, compiler],
-    ...[`-${oldestJava}`, "-nowarn", "-cp", classPath, "-d", draft, toolSource],
+    ...[`-${oldestJava}`, "-nowarn", "-cp", classPath, "-d", draft, ...toolSources],
   ]);
 }
 

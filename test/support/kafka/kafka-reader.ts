@@ -48,6 +48,44 @@ export async function readTopics(
   if (count !== came) throw new Error(`${came} of ${count} messages came`);
 }
 
+export interface TopicCount {
+  readonly messages: number;
+  /** How many different ones. */
+  readonly keys: number;
+}
+
+/** For topics that are too large to be read into this process. */
+export async function countTopic(
+  cluster: KafkaCluster,
+  topic: string,
+  { isolation }: ReadOptions,
+): Promise<TopicCount> {
+  const request = { topics: [topic], isolation, bootstrap: cluster.bootstrap.join(",") };
+  return (await cluster.tool.ask("count", request)) as TopicCount;
+}
+
+/**
+ * Whether a message whose key ends with one of these is in the topic, or comes within the time. It is known as soon as
+ * the message can be read.
+ */
+export async function awaitKey(
+  cluster: KafkaCluster,
+  topic: string,
+  endings: readonly Uint8Array[],
+  timeoutMs: number,
+  { isolation }: ReadOptions,
+): Promise<boolean> {
+  const bootstrap = cluster.bootstrap.join(",");
+  const request = {
+    topics: [topic],
+    isolation,
+    bootstrap,
+    timeoutMs,
+    endings: endings.map((ending) => ending.toBase64()),
+  };
+  return (await cluster.tool.ask("await", request)) as boolean;
+}
+
 /** A message without its headers, which kcat cannot write without loss. */
 export type KcatMessage = Omit<TopicMessage, "headers">;
 
