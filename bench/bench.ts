@@ -6,12 +6,14 @@ import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
+import { kafkaVersion } from "../test/support/kafka/kafka-jars.ts";
 import { BenchServers, database } from "./bench-servers.ts";
 import type { Contender, ContenderName, Copier, CopierName } from "./contender.ts";
 import { type CopyLoad, type CopySource, copySources } from "./copy-loads.ts";
 import { formatCopies } from "./copy-report.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
-import { measureKafka } from "./kafka.ts";
+import { type DebeziumDistribution, debeziumVersion, findDebezium } from "./kafka/debezium-distribution.ts";
+import { measureKafka } from "./kafka/kafka.ts";
 import { type Latency, measureLatency } from "./latency.ts";
 import { fill, type Goal, loads } from "./loads.ts";
 import { measured, measureLoad } from "./measure.ts";
@@ -40,6 +42,8 @@ interface BenchOptions {
   readonly server?: number;
 }
 
+/** Contenders that run any load. */
+type StreamerName = Exclude<ContenderName, CopierName | "kafka" | "debezium">;
 type Start = () => Promise<Contender>;
 type StartCopier = () => Promise<Copier>;
 
@@ -52,6 +56,7 @@ const contenderNames: readonly ContenderName[] = [
   "millrace",
   "discard",
   "webhook",
+  "debezium",
   ...copierNames,
 ];
 
@@ -63,27 +68,28 @@ const options = new Command("bench")
     "--only <text>",
     "only loads whose name contains this text; `copies`, `webhooks` and `kafka` are measured only on request",
   )
-  .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
-    "postgres",
-    "millrace",
-    "discard",
-    ...copierNames,
-  ])
+  .option(
+    "--by <names>",
+    `which of these, with commas: ${contenderNames.join(", ")} (with \`kafka\` only)`,
+    names,
+    ["postgres", "millrace", "discard", ...copierNames],
+  )
   .option("--server <major>", "version of both servers, instead of the default", count)
   .option("--json <file>", "the file for the results", "bench/results/latest.json")
   .parse()
   .opts<BenchOptions>();
 
+const debezium = await debeziumIfWanted(options);
 await run(options);
 process.exit();
 
 async function run({ rows, rounds, only, by, json, server }: BenchOptions): Promise<void> {
   await using servers = await BenchServers.start(server);
   const version = await servers.version();
-  const machine = `${describeMachine()}, PostgreSQL ${version}`;
+  const machine = [`${describeMachine()}, PostgreSQL ${version}`, ...kafkaVersions(only)].join(", ");
   console.log(`${machine}\n\n${heading}`);
   const isWanted = (name: string) => only === undefined || name.includes(only);
-  const streaming = by.filter((name): name is Exclude<ContenderName, CopierName> => !isCopierName(name));
+  const streaming = by.filter(isStreamerName);
   const starts = streaming.map((name) => contenders(servers)[name]);
   const measurements: Measurement[] = [];
   const summaries: LoadSummary[] = [];
@@ -136,7 +142,7 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
       : await measureWebhooks(servers, { rows, rounds, isWanted, command: serviceCommand() });
   const kafka =
     only?.startsWith("kafka") === true
-      ? await measureKafka(servers, { rows, rounds, isWanted, command: serviceCommand() })
+      ? await measureKafka(servers, { rows, rounds, isWanted, command: serviceCommand(), debezium })
       : [];
   const latencies = isWanted(latencyName)
     ? await measureLatencies(servers, starts, rows < 1_000_000 ? 5 : 20)
@@ -151,8 +157,26 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   console.log(`\n${json}`);
 }
 
+/** Ends the process with what is missing, before anything is measured. */
+async function debeziumIfWanted({ only, by }: BenchOptions): Promise<DebeziumDistribution | null> {
+  if (!by.includes("debezium") || !only?.startsWith("kafka")) return null;
+  try {
+    return await findDebezium(process.env);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    process.exit(1);
+  }
+}
+
+/** Of what is measured with Kafka. */
+function kafkaVersions(only: string | undefined): readonly string[] {
+  if (!only?.startsWith("kafka")) return [];
+  const ofDebezium = debezium ? [`Debezium Server ${debeziumVersion} on Java ${debezium.javaVersion}`] : [];
+  return [`Kafka ${kafkaVersion}`, ...ofDebezium];
+}
+
 /** Starts each contender. Every load gets a new one, so that none starts warm. */
-function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderName, CopierName>, Start>> {
+function contenders(servers: BenchServers): Readonly<Record<StreamerName, Start>> {
   return {
     postgres: async () => new NativeSubscription(servers),
     millrace: async () => MillraceService.start(servers, await postgresTarget(servers), serviceCommand()),
@@ -171,6 +195,8 @@ function findCopier(
   const more = source.tables.filter((table) => table !== "bench");
   switch (name) {
     case "discard":
+    case "kafka":
+    case "debezium":
       return null;
     case "postgres":
       return async () => new NativeSubscription(servers, more);
@@ -186,6 +212,10 @@ function findCopier(
 /** Copies to a webhook count as millrace too: the load decides where its copies go. */
 function isRequested(by: readonly ContenderName[], name: ContenderName): boolean {
   return by.includes(name === "webhook" ? "millrace" : name) || by.includes(name);
+}
+
+function isStreamerName(name: ContenderName): name is StreamerName {
+  return !isCopierName(name) && name !== "kafka" && name !== "debezium";
 }
 
 function isCopierName(name: ContenderName): name is CopierName {

@@ -23,7 +23,14 @@ export interface Contender extends Copier {
 }
 
 /** `discard` is our own stream into a sink that discards everything. It shows the most that a sink could reach. */
-export type ContenderName = "postgres" | "millrace" | "discard" | "webhook" | CopierName;
+export type ContenderName =
+  | "postgres"
+  | "millrace"
+  | "discard"
+  | "webhook"
+  | "kafka"
+  | "debezium"
+  | CopierName;
 
 /** Systems that only copy. */
 export type CopierName = "psql" | "pgcopydb";

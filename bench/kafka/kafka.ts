@@ -1,19 +1,28 @@
-// The Kafka benchmarks, with a broker on this machine: a backlog in each format, the copy of a table, and the latency of a commit until a
-// reader of committed messages has it. They compare with the stream without a sink.
+// The Kafka benchmarks, with a broker on this machine: a backlog and the latency in each format, and the copy of a table.
+// They compare with a stream that discards everything and, on request, with Debezium Server.
 
-import { Consumer } from "@platformatic/kafka";
-import type { JsonBody } from "../src/demo/api-client.ts";
-import { KafkaCluster } from "../test/support/kafka/kafka-cluster.ts";
-import { readTopic } from "../test/support/kafka/kafka-reader.ts";
-import { SchemaRegistryDouble } from "../test/support/schema-registry.ts";
-import { type BenchServers, database } from "./bench-servers.ts";
-import { DiscardingContender } from "./discarding-contender.ts";
-import { percentile, writeSteadily } from "./latency.ts";
-import { fill, thousandInsertsEach } from "./loads.ts";
-import { measured, measureLoad } from "./measure.ts";
-import { MillraceService, type Target } from "./millrace-service.ts";
-import { median } from "./report.ts";
-import type { WebhookResult } from "./webhooks.ts";
+import { KafkaCluster } from "../../test/support/kafka/kafka-cluster.ts";
+import { SchemaRegistryDouble } from "../../test/support/schema-registry.ts";
+import { type BenchServers, database } from "../bench-servers.ts";
+import type { Contender } from "../contender.ts";
+import { DiscardingContender } from "../discarding-contender.ts";
+import { fill, type Load, thousandInsertsEach } from "../loads.ts";
+import { measured, measureLoad } from "../measure.ts";
+import { MillraceService } from "../millrace-service.ts";
+import type { Measurement } from "../report.ts";
+import type { DebeziumDistribution } from "./debezium-distribution.ts";
+import { DebeziumServer } from "./debezium-server.ts";
+import { type KafkaCase, kafkaCases } from "./kafka-cases.ts";
+import { measureKafkaLatency } from "./kafka-latency.ts";
+import {
+  formatKafka,
+  type KafkaContender,
+  type KafkaMeasurement,
+  type KafkaSummary,
+  summariseKafka,
+} from "./kafka-report.ts";
+import { kafkaTarget } from "./kafka-target.ts";
+import { requireAllRows } from "./kafka-topics.ts";
 
 interface KafkaRequest {
   readonly rows: number;
@@ -21,175 +30,176 @@ interface KafkaRequest {
   readonly isWanted: (name: string) => boolean;
   /** The command that runs the service. */
   readonly command: readonly string[];
+  /** Null: not to be measured. */
+  readonly debezium: DebeziumDistribution | null;
 }
 
-interface KafkaCase {
-  readonly name: string;
-  readonly format: (registry: string) => JsonBody;
-  readonly config?: JsonBody;
-  /** Rows per second. */
-  readonly goal: number;
+/** What all measurements of a run share. */
+interface Stage {
+  readonly servers: BenchServers;
+  readonly cluster: KafkaCluster;
+  readonly registryUrl: string;
+  readonly request: KafkaRequest;
+  /** Names of topics that nobody else has. */
+  readonly nextPrefix: () => string;
 }
 
-const avroSerde = (url: string) => ({
-  format_config: { value_serde: { avro: { schema_registry: { url } } } },
-});
-const cases: readonly KafkaCase[] = [
-  { name: "kafka: native", format: () => ({ native: {} }), goal: 100_000 },
-  { name: "kafka: Debezium", format: () => ({ debezium: {} }), goal: 80_000 },
-  { name: "kafka: native, Avro", format: (url) => ({ native: avroSerde(url) }), goal: 80_000 },
-  { name: "kafka: Debezium, Avro", format: (url) => ({ debezium: avroSerde(url) }), goal: 80_000 },
-  {
-    ...{ name: "kafka: native, no transactions", format: () => ({ native: {} }), goal: 100_000 },
-    config: { transactions: { enabled: false } },
-  },
-];
-const latencyPerSecond = 1000;
-const latencySeconds = 10;
+type Step = () => Promise<void>;
 
-/** Runs the requested cases, and prints each result. */
+/** Measures what is wanted, in rounds through all of it, and prints the results. */
 export async function measureKafka(
   servers: BenchServers,
   request: KafkaRequest,
-): Promise<readonly WebhookResult[]> {
-  const results: WebhookResult[] = [];
-  const record = (result: WebhookResult) => {
-    results.push(result);
-    console.log(`${result.name.padEnd(32)} ${result.text}`);
-  };
-  const copyName = "kafka: copy of a table";
-  const latencyName = "kafka: latency";
-  const wanted = cases.filter(({ name }) => request.isWanted(name));
-  const isAny = wanted.length > 0 || request.isWanted(copyName) || request.isWanted(latencyName);
-  if (!isAny) return results;
+): Promise<readonly KafkaSummary[]> {
+  const wanted = kafkaCases.filter(
+    ({ name, needsPeer }) => request.isWanted(name) && (!needsPeer || request.debezium !== null),
+  );
+  if (wanted.length === 0) return [];
   await using cluster = await KafkaCluster.start({ brokers: 1 });
   await using registry = new SchemaRegistryDouble();
-  for (const each of wanted) record(await measureCase(servers, cluster, registry.url, each, request));
-  if (request.isWanted(copyName)) record(await measureCopy(servers, cluster, copyName, request));
-  if (request.isWanted(latencyName))
-    record(await measureLatency(servers, cluster, latencyName, request.command));
-  return results;
-}
-
-let targets = 0;
-
-export function kafkaTarget(
-  cluster: KafkaCluster,
-  format: JsonBody,
-  config: JsonBody = {},
-): Target & { prefix: string } {
-  const prefix = `bench${++targets}`;
-  const topic = `${prefix}.public.bench_marker`;
-  return {
-    name: "webhook",
-    prefix,
-    sink: {
-      kafka: {
-        connection: { brokers: cluster.bootstrap, config },
-        ...{ format, topic_options: {}, name: prefix },
-        topic_name_template: `${prefix}.{schema}.{table}`,
-      },
-    },
-    hasMarker: async (marker) => {
-      const messages = await readTopic(cluster, topic, { isolation: "read_committed" }).catch(() => []);
-      return messages.some(({ key }) => key?.includes(String(marker)) || key?.at(-1) !== 125);
-    },
-    [Symbol.asyncDispose]: async () => {},
-  };
-}
-
-async function measureCase(
-  servers: BenchServers,
-  cluster: KafkaCluster,
-  registry: string,
-  { name, format, config, goal }: KafkaCase,
-  { rows, rounds, command }: KafkaRequest,
-): Promise<WebhookResult> {
-  const load = thousandInsertsEach(Math.max(1, Math.round(rows / 1000)));
-  const rates: number[] = [];
-  const streams: number[] = [];
-  const cpuSeconds: number[] = [];
-  let peakBytes = 0;
-  for (let round = 0; round < rounds; round++) {
-    const start = () =>
-      MillraceService.start(servers, kafkaTarget(cluster, format(registry), config), command);
-    const { count, seconds, service } = await measureLoad(servers, start, load);
-    rates.push(count / seconds);
-    cpuSeconds.push(((service?.cpuSeconds ?? 0) * 1e6) / count);
-    peakBytes = Math.max(peakBytes, service?.peakBytes ?? 0);
-    const stream = await measureLoad(servers, async () => new DiscardingContender(servers), load);
-    streams.push(stream.count / stream.seconds);
-  }
-  const [rate, ratio] = [median(rates), median(rates) / median(streams)];
-  const text = [
-    `${Math.round(rate).toLocaleString("en-US")} rows/s (${goal.toLocaleString("en-US")})`,
-    `${ratio.toFixed(2)} of a stream (0.6)`,
-    `${median(cpuSeconds).toFixed(1)} CPU s a million rows (8)`,
-    `peak ${Math.round(peakBytes / 2 ** 20)} MB (256)`,
+  let prefixes = 0;
+  const nextPrefix = () => `bench${++prefixes}`;
+  const stage: Stage = { servers, cluster, registryUrl: registry.url, request, nextPrefix };
+  const measurements: KafkaMeasurement[] = [];
+  const streamRates: number[] = [];
+  const steps = [
+    ...(wanted.some(({ load }) => load === "stream")
+      ? [async () => void streamRates.push(await measureDiscarding(stage))]
+      : []),
+    ...wanted.flatMap((each) => caseSteps(stage, each, (measurement) => measurements.push(measurement))),
   ];
-  const figures = { rate, ratio, cpuSecondsPerMillion: median(cpuSeconds), peakBytes };
-  return { name, text: text.join(", "), figures };
+  await inRounds(steps, request.rounds);
+  const summaries = wanted.flatMap(({ name, load, goals }) =>
+    summariseKafka(
+      measurements.filter((each) => each.case === name),
+      load === "stream" ? streamRates : [],
+      goals,
+    ),
+  );
+  for (const summary of summaries) console.log(formatKafka(summary));
+  return summaries;
 }
 
-async function measureCopy(
-  servers: BenchServers,
-  cluster: KafkaCluster,
-  name: string,
-  { rows, rounds, command }: KafkaRequest,
-): Promise<WebhookResult> {
-  const rates: number[] = [];
-  let peakBytes = 0;
+/** Every other round goes through them the other way around, so that the order does not decide. */
+async function inRounds(steps: readonly Step[], rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round++) {
-    await servers.recreate();
-    await servers.source.query(`${fill(rows)}; analyze`, database);
-    await using service = await MillraceService.start(servers, kafkaTarget(cluster, { native: {} }), command);
-    const measurement = await measured(servers, service, name, rows, () => service.begin());
-    rates.push(rows / measurement.seconds);
-    peakBytes = Math.max(peakBytes, measurement.service?.peakBytes ?? 0);
-    await service.end();
+    for (const step of round % 2 === 0 ? steps : steps.toReversed()) await step();
+    console.log(`round ${round + 1} of ${rounds} is done`);
   }
-  const rate = median(rates);
-  const text = `${Math.round(rate).toLocaleString("en-US")} rows/s (150,000), peak ${Math.round(peakBytes / 2 ** 20)} MB (256)`;
-  return { name, text, figures: { rate, peakBytes } };
 }
 
-/** From before the commit at the source until a reader of committed messages has it, on the same clock. */
-async function measureLatency(
-  servers: BenchServers,
-  cluster: KafkaCluster,
-  name: string,
-  command: readonly string[],
-): Promise<WebhookResult> {
-  const target = kafkaTarget(cluster, { native: {} }, { linger_ms: 5 });
-  await using service = await MillraceService.start(servers, target, command);
-  await servers.recreate();
-  await service.begin();
-  const write = (seconds: number, first: number) =>
-    writeSteadily(servers, latencyPerSecond, latencyPerSecond * seconds, first);
-  // Warm up: one-time costs are not part of a steady load.
-  await write(2, 0);
-  await service.untilMarkerArrives(await servers.writeMarker());
-  const consumer = new Consumer({
-    ...{ clientId: "bench", groupId: target.prefix, bootstrapBrokers: [...cluster.bootstrap] },
-    ...{ isolationLevel: 1, maxWaitTime: 50, minBytes: 1, autocommit: false },
+function caseSteps(
+  stage: Stage,
+  each: KafkaCase,
+  record: (measurement: KafkaMeasurement) => void,
+): readonly Step[] {
+  const { debezium } = stage.request;
+  const own = each.load === "stream" ? measureStream : measureCopy;
+  const peer = each.load === "stream" ? measureDebeziumStream : measureDebeziumCopy;
+  return [
+    async () => record(await own(stage, each)),
+    ...(each.hasPeer && debezium ? [async () => record(await peer(stage, each, debezium))] : []),
+  ];
+}
+
+async function measureDiscarding({ servers, request }: Stage): Promise<number> {
+  const { count, seconds } = await measureLoad(
+    servers,
+    async () => new DiscardingContender(servers),
+    streamLoad(request.rows),
+  );
+  return count / seconds;
+}
+
+async function measureStream(stage: Stage, each: KafkaCase): Promise<KafkaMeasurement> {
+  const { servers, cluster, registryUrl, request } = stage;
+  const start = (prefix: string, config: KafkaCase["config"]) =>
+    MillraceService.start(
+      servers,
+      kafkaTarget(cluster, prefix, each.format(registryUrl), config),
+      request.command,
+    );
+  return await measureStreamOf(stage, each, "millrace", {
+    backlog: (prefix) => start(prefix, each.config),
+    latency: (prefix) => start(prefix, { ...each.config, linger_ms: 5 }),
   });
-  const latencies: number[] = [];
-  const stream = await consumer.consume({
-    topics: [`${target.prefix}.public.bench_latency`],
-    mode: "latest",
+}
+
+async function measureDebeziumStream(
+  stage: Stage,
+  each: KafkaCase,
+  distribution: DebeziumDistribution,
+): Promise<KafkaMeasurement> {
+  const { servers, cluster } = stage;
+  return await measureStreamOf(stage, { ...each, isExactlyOnce: false }, "debezium", {
+    backlog: (prefix) => DebeziumServer.make(servers, cluster, distribution, { prefix }),
+    latency: (prefix) => DebeziumServer.make(servers, cluster, distribution, { prefix, isPrompt: true }),
   });
-  stream.on("data", ({ value }: { value: Buffer }) => {
-    const { at } = JSON.parse(value.toString()) as { at: string };
-    latencies.push(Date.now() - Date.parse(at));
-  });
-  await Bun.sleep(1000);
-  await write(latencySeconds, latencyPerSecond * 2);
-  await service.untilMarkerArrives(await servers.writeMarker());
-  await Bun.sleep(500);
-  await consumer.close(true);
+}
+
+async function measureStreamOf(
+  { servers, cluster, request, nextPrefix }: Stage,
+  each: KafkaCase,
+  by: KafkaContender,
+  start: Readonly<Record<"backlog" | "latency", (prefix: string) => Promise<Contender>>>,
+): Promise<KafkaMeasurement> {
+  const [prefix, latencyPrefix] = [nextPrefix(), nextPrefix()];
+  const measurement = await measureLoad(servers, () => start.backlog(prefix), streamLoad(request.rows));
+  await requireAllRows(cluster, prefix, measurement.count, each.isExactlyOnce);
+  const latency = await measureKafkaLatency(servers, cluster, latencyPrefix, () =>
+    start.latency(latencyPrefix),
+  );
+  return { ...figuresOf(each, by, measurement), ...latency };
+}
+
+async function measureCopy(stage: Stage, each: KafkaCase): Promise<KafkaMeasurement> {
+  const { servers, cluster, registryUrl, request, nextPrefix } = stage;
+  const prefix = nextPrefix();
+  await fillSource(servers, request.rows);
+  const target = kafkaTarget(cluster, prefix, each.format(registryUrl), each.config);
+  await using service = await MillraceService.start(servers, target, request.command);
+  const measurement = await measured(servers, service, each.name, request.rows, () => service.begin());
   await service.end();
-  latencies.sort((a, b) => a - b);
-  const [p50, p99] = [percentile(latencies, 0.5), percentile(latencies, 0.99)];
-  const text = `p50 ${p50} ms (25), p99 ${p99} ms (80), ${latencies.length} rows at ${latencyPerSecond} a second`;
-  return { name, text, figures: { p50Ms: p50, p99Ms: p99 } };
+  await requireAllRows(cluster, prefix, request.rows, each.isExactlyOnce);
+  return figuresOf(each, "millrace", measurement);
+}
+
+/** From when it begins to read the tables, which it does in the order of their names. */
+async function measureDebeziumCopy(
+  { servers, cluster, request, nextPrefix }: Stage,
+  each: KafkaCase,
+  distribution: DebeziumDistribution,
+): Promise<KafkaMeasurement> {
+  const prefix = nextPrefix();
+  await fillSource(servers, request.rows);
+  const marker = await servers.writeMarker();
+  await using server = await DebeziumServer.make(servers, cluster, distribution, { prefix });
+  await server.prepareCopy();
+  const measurement = await measured(servers, server, each.name, request.rows, async () => {
+    await server.resume();
+    await server.untilMarkerArrives(marker);
+  });
+  await server.end();
+  await requireAllRows(cluster, prefix, request.rows, false);
+  return figuresOf(each, "debezium", measurement);
+}
+
+function streamLoad(rows: number): Load {
+  return thousandInsertsEach(Math.max(1, Math.round(rows / 1000)));
+}
+
+async function fillSource(servers: BenchServers, rows: number): Promise<void> {
+  await servers.recreate();
+  await servers.source.query(`${fill(rows)}; analyze`, database);
+}
+
+function figuresOf(
+  { name }: KafkaCase,
+  by: KafkaContender,
+  { count, seconds, service }: Measurement,
+): KafkaMeasurement {
+  return {
+    ...{ case: name, by, rate: count / seconds, peakBytes: service?.peakBytes ?? 0 },
+    cpuSecondsPerMillion: ((service?.cpuSeconds ?? 0) * 1e6) / count,
+  };
 }
