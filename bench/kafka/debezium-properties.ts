@@ -51,12 +51,12 @@ export function debeziumProperties(request: DebeziumRequest): Readonly<Record<st
 
 function speed(isPrompt: boolean): Readonly<Record<string, string | number>> {
   return {
-    // Four times the defaults of 2,048 and 8,192: it waits for the brokers after each batch. Ten times were no faster.
+    // Four times the defaults of 2,048 and 8,192: it waits for the brokers after each batch.
     "debezium.source.max.batch.size": 8_192,
     "debezium.source.max.queue.size": 32_768,
     // By default it waits up to half a second for a batch that is not full.
     "debezium.source.poll.interval.ms": isPrompt ? 5 : 500,
-    // As millrace's producer. Without lingering it sends many small batches, and takes twice as long.
+    // As millrace's producer.
     "debezium.sink.kafka.producer.linger.ms": isPrompt ? 5 : 100,
     "debezium.sink.kafka.producer.batch.size": 1_000_000,
     "debezium.sink.kafka.producer.compression.type": "lz4",

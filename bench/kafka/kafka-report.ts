@@ -105,6 +105,30 @@ export function formatKafka({ case: name, by, figures, goals, missed }: KafkaSum
   return `${name.padEnd(30)} ${by.padEnd(9)} ${texts.join(", ")}${verdict(goals, missed)}`;
 }
 
+/** As a table in Markdown, as docs/benchmarks.md has it. */
+export function formatKafkaTable(summaries: readonly KafkaSummary[]): string {
+  const head = `| Case | By | Messages /s | Of a stream | CPU for a million | p50 | p99 | Peak |
+|---|---|---:|---:|---:|---:|---:|---:|`;
+  const rows = summaries.map(({ case: name, by, figures, goals }) => {
+    const cell = (key: keyof KafkaGoals, format: (value: number) => string) => {
+      const [figure, goal] = [figures[key], goals[key]];
+      if (figure === null) return "";
+      return goal === undefined ? format(figure) : `${format(figure)} (${goalText(key, goal)})`;
+    };
+    const cells = [
+      ...[name.replace("kafka: ", ""), by === "debezium" ? "Debezium Server" : by],
+      cell("rate", (value) => Math.round(value).toLocaleString("en-US")),
+      cell("ofStream", (value) => value.toFixed(2)),
+      cell("cpuSecondsPerMillion", (value) => `${value.toFixed(1)} s`),
+      cell("p50Ms", (value) => `${value.toFixed(0)} ms`),
+      cell("p99Ms", (value) => `${value.toFixed(0)} ms`),
+      cell("peakBytes", (value) => `${Math.round(value / 2 ** 20)} MB`),
+    ];
+    return `| ${cells.join(" | ")} |`.replaceAll("  ", " ");
+  });
+  return [head, ...rows].join("\n");
+}
+
 function goalText(key: keyof KafkaGoals, goal: number): string {
   return key === "peakBytes" ? String(goal / 2 ** 20) : goal.toLocaleString("en-US");
 }

@@ -16,6 +16,7 @@ import { type KafkaCase, kafkaCases } from "./kafka-cases.ts";
 import { measureKafkaLatency } from "./kafka-latency.ts";
 import {
   formatKafka,
+  formatKafkaTable,
   type KafkaContender,
   type KafkaMeasurement,
   type KafkaSummary,
@@ -62,11 +63,15 @@ export async function measureKafka(
   const stage: Stage = { servers, cluster, registryUrl: registry.url, request, nextPrefix };
   const measurements: KafkaMeasurement[] = [];
   const streamRates: number[] = [];
+  const record = (measurement: KafkaMeasurement) => {
+    measurements.push(measurement);
+    console.log(`${measurement.case}, ${measurement.by}: ${Math.round(measurement.rate)} messages/s`);
+  };
   const steps = [
     ...(wanted.some(({ load }) => load === "stream")
       ? [async () => void streamRates.push(await measureDiscarding(stage))]
       : []),
-    ...wanted.flatMap((each) => caseSteps(stage, each, (measurement) => measurements.push(measurement))),
+    ...wanted.flatMap((each) => caseSteps(stage, each, record)),
   ];
   await inRounds(steps, request.rounds);
   const summaries = wanted.flatMap(({ name, load, goals }) =>
@@ -77,6 +82,7 @@ export async function measureKafka(
     ),
   );
   for (const summary of summaries) console.log(formatKafka(summary));
+  console.log(`\n${formatKafkaTable(summaries)}`);
   return summaries;
 }
 

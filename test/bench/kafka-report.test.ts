@@ -1,7 +1,12 @@
 // What the Kafka benchmarks print: medians, ratios, and whether goals are reached.
 
 import { expect, test } from "bun:test";
-import { formatKafka, type KafkaMeasurement, summariseKafka } from "../../bench/kafka/kafka-report.ts";
+import {
+  formatKafka,
+  formatKafkaTable,
+  type KafkaMeasurement,
+  summariseKafka,
+} from "../../bench/kafka/kafka-report.ts";
 
 const megabyte = 2 ** 20;
 const goals = {
@@ -37,6 +42,14 @@ test("rates and latencies are medians, the peak is the highest, and a goal that 
   expect(debezium && formatKafka(debezium)).toBe(
     "kafka: Debezium                debezium  25,000 messages/s, 0.20 of a stream, 7.0 CPU s a million, p50 9 ms, p99 200 ms, peak 25 MB",
   );
+});
+
+test("the table has a row for each, with goals in brackets", () => {
+  const table = formatKafkaTable(summariseKafka(measurements, [125_000], goals));
+  expect(table.split("\n").slice(2)).toEqual([
+    "| Debezium | millrace | 100,000 (80,000) | 0.80 (0.6) | 7.0 s (8) | 9 ms (25) | 90 ms (80) | 110 MB (256) |",
+    "| Debezium | Debezium Server | 25,000 | 0.20 | 7.0 s | 9 ms | 200 ms | 25 MB |",
+  ]);
 });
 
 test("a copy has neither a latency nor a stream that it is compared with", () => {
