@@ -81,6 +81,11 @@ export function lastStepEnd({ step_seconds, samples }: Answer): string | null {
   return ends.length === 0 ? null : new Date(Math.max(...ends)).toISOString();
 }
 
+/** Ten minutes, also where less is known: what a line shows then keeps its place. */
+export function wholeWindow({ rows }: Figures): (number | null)[] {
+  return [...Array<null>(keptSteps - rows.length).fill(null), ...rows];
+}
+
 /** Rows a second in the last step that is known; null: none is. */
 export function rateOf({ rows }: Figures, stepSeconds: number): number | null {
   const last = rows.at(-1) ?? null;

@@ -3,7 +3,7 @@ import { conditionOf } from "../../console/connector/condition.ts";
 import { copyProgress, secondsLeft } from "../../console/connector/copy-progress.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
 import { connectorsOf, withoutConnector, withStatus } from "../../console/store/connectors.ts";
-import { lastStepEnd, noSamples, rateOf, withAnswer } from "../../console/store/samples.ts";
+import { lastStepEnd, noSamples, rateOf, wholeWindow, withAnswer } from "../../console/store/samples.ts";
 import type { GivenConnector } from "../../src/connector/connector.ts";
 import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
 
@@ -142,6 +142,12 @@ describe("samples", () => {
     expect(both?.rows.slice(-3)).toEqual([1, 2, 50]);
     expect(both).toMatchObject({ lagSeconds: 1, lagBytes: null });
     expect(rateOf(both ?? { rows: [], lagSeconds: null, lagBytes: null }, 5)).toBe(10);
+  });
+
+  test("keep their place while fewer than ten minutes are known", () => {
+    const window = wholeWindow({ rows: [3, null, 5], lagSeconds: null, lagBytes: null });
+    expect(window).toHaveLength(120);
+    expect(window.slice(-4)).toEqual([null, 3, null, 5]);
   });
 
   test("tell where to go on", () => {

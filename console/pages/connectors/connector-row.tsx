@@ -5,7 +5,7 @@ import { Badge } from "../../parts/badge.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { Sparkline } from "../../parts/sparkline.tsx";
 import { Link } from "../../route/link.tsx";
-import { rateOf } from "../../store/samples.ts";
+import { rateOf, wholeWindow } from "../../store/samples.ts";
 import { useStore } from "../../store/store.ts";
 import { bytes, perSecond } from "../../text/numbers.ts";
 import { duration } from "../../text/times.ts";
@@ -66,14 +66,14 @@ function StreamFigures({ id }: { readonly id: string }) {
       <div class="lag number">
         <span>{figures.lagSeconds === null ? "–" : duration(figures.lagSeconds)}</span>
         <span class="small soft">
-          {figures.lagBytes === null ? "lag" : `${bytes(figures.lagBytes)} behind`}
+          {figures.lagBytes === null ? "lag" : `lag, ${bytes(figures.lagBytes)}`}
         </span>
       </div>
       <div class="rate number">
         <span>{rate === null ? "–" : perSecond(rate)}</span>
         <span class="small soft">rows</span>
       </div>
-      <Sparkline label={`Rows a second of ${id}, ten minutes`} values={figures.rows} />
+      <Sparkline label={`Rows a second of ${id}, ten minutes`} values={wholeWindow(figures)} />
     </div>
   );
 }
