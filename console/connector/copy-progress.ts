@@ -9,6 +9,8 @@ export interface CopyProgress {
   readonly note: string;
 }
 
+const almostAll = 0.99;
+
 export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
   if (!progress) return { done: 0, all: 0, note: "" };
   const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
@@ -16,7 +18,8 @@ export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
   // The estimate is the source's statistics, which may lag behind: more may come than was expected.
   const all = Math.max(estimated_rows, rows);
   if (all === 0) return { done: tables_done, all: tables, note: tablesText };
-  const done = tables_done >= tables ? all : Math.min(rows, all);
+  // As long as a table is missing, more may come than was expected.
+  const done = tables_done >= tables ? all : Math.min(rows, all * almostAll);
   return { done, all, note: `${tablesText}, ${shortCount(rows)} rows` };
 }
 

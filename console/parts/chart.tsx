@@ -1,10 +1,13 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { exact } from "../text/times.ts";
 
 export interface Series {
   readonly label: string;
   readonly color: "--chart-1" | "--chart-2" | "--chart-3";
   readonly values: readonly (number | null)[];
+  /** Filled down to zero: for what others are parts of. */
+  readonly isArea?: boolean;
 }
 
 interface ChartProps {
@@ -66,16 +69,33 @@ function options(
   };
   return {
     ...{ width: element.clientWidth, height },
-    legend: { live: true },
+    ...{ padding: [8, 8, 0, 0] as uPlot.Padding, legend: { live: true } },
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
-    axes: [axis, { ...axis, size: 64, values: (_plot, ticks) => ticks.map(format) }],
+    axes: [
+      { ...axis, size: 28, values: (_plot, ticks) => ticks.map(timeOfDay) },
+      { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => withoutZeros(format(tick))) },
+    ],
     series: [
-      {},
+      { label: "At", value: (_plot: uPlot, time: number | null) => (time === null ? "–" : timeOfDay(time)) },
       ...series.map((one) => ({
         ...{ label: one.label, stroke: color(one.color), width: 2, spanGaps: false, points: { show: false } },
+        ...(one.isArea && { fill: `color-mix(in srgb, ${color(one.color)} 16%, transparent)` }),
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
       })),
     ],
   };
+}
+
+/** 13:05, or 13:05:30 between two minutes; in the reader's time zone. */
+function timeOfDay(unixSeconds: number): string {
+  const [hour = "", minute = "", second] = exact(unixSeconds * 1000)
+    .slice(11)
+    .split(":");
+  return second === "00" ? `${hour}:${minute}` : `${hour}:${minute}:${second}`;
+}
+
+/** Ticks are round numbers: 3 k rather than 3.00 k. */
+function withoutZeros(text: string): string {
+  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 }

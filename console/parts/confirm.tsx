@@ -39,7 +39,9 @@ export function Confirm({ title, action, isDangerous = false, children, run, onC
         <Button kind={isDangerous ? "danger" : "primary"} disabled={isRunning} onClick={go}>
           {action}
         </Button>
-        <Button onClick={onClose}>Cancel</Button>
+        <Button onClick={onClose} autofocus={isDangerous}>
+          Cancel
+        </Button>
       </div>
     </Dialog>
   );

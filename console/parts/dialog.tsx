@@ -11,17 +11,19 @@ interface DialogProps {
 /** A question that keeps the page waiting. The browser's own dialog holds the focus, and gives it back. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
+  const isGone = useRef(false);
   const id = useId();
   useEffect(() => {
-    const opener = document.activeElement;
-    element.current?.showModal();
-    // The browser gives the focus back when a dialog is closed, and not when it is taken out of the page.
+    const dialog = element.current;
+    dialog?.showModal();
     return () => {
-      if (opener instanceof HTMLElement) opener.focus();
+      // One that is only taken away does not give the focus back. Its event comes later, and is nobody's any more.
+      isGone.current = true;
+      dialog?.close();
     };
   }, []);
   return (
-    <dialog class="dialog" ref={element} aria-labelledby={id} onClose={onClose}>
+    <dialog class="dialog" ref={element} aria-labelledby={id} onClose={() => isGone.current || onClose()}>
       <div class="stack">
         <h2 id={id}>{title}</h2>
         {children}

@@ -164,7 +164,7 @@ describe("a copy", () => {
 
   test("that brings more than was expected is not done before it is", () => {
     const more = { ...progress, snapshot: { ...progress.snapshot, rows: 2_000 } };
-    expect(copyProgress({ ...streaming, progress: more })).toMatchObject({ done: 2_000, all: 2_000 });
+    expect(copyProgress({ ...streaming, progress: more })).toMatchObject({ done: 1_980, all: 2_000 });
   });
 
   test("has time left once its speed is known", () => {

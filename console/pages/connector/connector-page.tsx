@@ -1,11 +1,119 @@
-import type { ConnectorTab } from "../../route/route.ts";
-import { useTitle } from "../../route/use-title.ts";
+// One connector: how it is, what it carries, what happened to it, and what can be done about it.
 
-export function ConnectorPage({ id, tab }: { readonly id: string; readonly tab: ConnectorTab }) {
-  useTitle(id);
+import { useEffect, useRef } from "preact/hooks";
+import type { GivenConnector } from "../../../src/connector/connector.ts";
+import { Failure, Notice } from "../../parts/notice.tsx";
+import { Link } from "../../route/link.tsx";
+import { type ConnectorTab, connectorTabs } from "../../route/route.ts";
+import { useTitle } from "../../route/use-title.ts";
+import { ConfigurationTab } from "./configuration/configuration-tab.tsx";
+import { DoctorTab } from "./doctor/doctor-tab.tsx";
+import { ConnectorHead } from "./head/connector-head.tsx";
+import { HistoryTab } from "./history/history-tab.tsx";
+import { OverviewTab } from "./overview/overview-tab.tsx";
+import { TablesTab } from "./tables/tables-tab.tsx";
+import { TasksTab } from "./tasks/tasks-tab.tsx";
+import { useConnector } from "./use-connector.ts";
+
+interface ConnectorPageProps {
+  readonly id: string;
+  readonly tab: ConnectorTab;
+}
+
+export function ConnectorPage({ id, tab }: ConnectorPageProps) {
+  useTitle(tab === "overview" ? id : `${tabNames[tab]} of ${id}`);
+  const shown = useConnector(id);
+  switch (shown.kind) {
+    case "loading":
+      return <p class="soft">Loading…</p>;
+    case "unreached":
+      return (
+        <Failure title="The connector is not known yet" error={new Error("The service does not answer.")} />
+      );
+    case "unknown":
+      return <Gone title="There is no such connector" id={id} text="No connector has this id now." />;
+    case "deleted":
+      return <Gone title="The connector is gone" id={id} text="It was deleted." />;
+    case "known":
+      return (
+        <>
+          <ConnectorHead entry={shown.entry} />
+          <Tabs id={id} tab={tab} setAside={shown.entry.status.tables_set_aside?.length ?? 0} />
+          <Tab entry={shown.entry} tab={tab} />
+        </>
+      );
+  }
+}
+
+const tabNames: Readonly<Record<ConnectorTab, string>> = {
+  overview: "Overview",
+  tables: "Tables",
+  tasks: "Tasks",
+  history: "History",
+  doctor: "Doctor",
+  configuration: "Configuration",
+};
+
+interface TabsProps extends ConnectorPageProps {
+  readonly setAside: number;
+}
+
+function Tabs({ id, tab, setAside }: TabsProps) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a phone there is no room for all.
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [tab]);
   return (
-    <h1 class="name">
-      {id} {tab}
-    </h1>
+    <nav class="tabs" aria-label="Parts of the connector" ref={nav}>
+      {connectorTabs.map((name) => (
+        <Link
+          key={name}
+          to={{ page: "connector", id, tab: name }}
+          {...(name === tab && { "aria-current": "page" as const })}
+        >
+          {tabNames[name]}
+          {name === "tables" && setAside > 0 && (
+            <span class="tab-count tone-warning">
+              {setAside}
+              <span class="only-spoken"> set aside</span>
+            </span>
+          )}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+function Tab({ entry, tab }: { readonly entry: GivenConnector; readonly tab: ConnectorTab }) {
+  switch (tab) {
+    case "overview":
+      return <OverviewTab entry={entry} />;
+    case "tables":
+      return <TablesTab entry={entry} />;
+    case "tasks":
+      return <TasksTab entry={entry} />;
+    case "history":
+      return <HistoryTab entry={entry} />;
+    case "doctor":
+      return <DoctorTab entry={entry} />;
+    case "configuration":
+      return <ConfigurationTab entry={entry} />;
+  }
+}
+
+function Gone({ title, id, text }: { readonly title: string; readonly id: string; readonly text: string }) {
+  return (
+    <div class="empty">
+      <h1>{title}</h1>
+      <Notice tone="idle" role="status">
+        <p>
+          <strong class="name">{id}</strong>: {text}
+        </p>
+      </Notice>
+      <Link class="button" to={{ page: "connectors" }}>
+        All connectors
+      </Link>
+    </div>
   );
 }

@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Tone } from "../../connector/condition.ts";
 import { useConsole } from "../../console-context.ts";
+import { FilterButton, SearchField } from "../../parts/filter.tsx";
 import { Failure } from "../../parts/notice.tsx";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { Link } from "../../route/link.tsx";
@@ -51,23 +52,22 @@ export function ConnectorsPage() {
       <div class="row apart">
         <fieldset class="row">
           <legend class="only-spoken">Show</legend>
-          <ToneFilter tone={null} label="All" count={all.length} chosen={filter.tone} />
+          <FilterButton
+            {...{ label: "All", count: all.length, isChosen: filter.tone === null }}
+            onChoose={() => setQuery({ show: null })}
+          />
           {tones.map(([tone, label]) => (
-            <ToneFilter key={tone} {...{ tone, label, count: counts.get(tone) ?? 0, chosen: filter.tone }} />
+            <FilterButton
+              key={tone}
+              {...{ tone, label, count: counts.get(tone) ?? 0, isChosen: tone === filter.tone }}
+              onChoose={() => setQuery({ show: tone })}
+            />
           ))}
         </fieldset>
-        <label class="search">
-          <span class="only-spoken">Find connectors</span>
-          <input
-            {...{
-              type: "search",
-              class: "input",
-              placeholder: "Find by name, host, state",
-              value: filter.text,
-            }}
-            onInput={(event) => setQuery({ find: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField
+          {...{ label: "Find connectors", placeholder: "Find by name, host, state", value: filter.text }}
+          onValue={(find) => setQuery({ find })}
+        />
       </div>
       <p class="only-spoken" role="status">
         {plural(shown.length, "connector")}
@@ -83,26 +83,6 @@ export function ConnectorsPage() {
         </VirtualList>
       )}
     </>
-  );
-}
-
-interface ToneFilterProps {
-  readonly tone: Tone | null;
-  readonly label: string;
-  readonly count: number;
-  readonly chosen: Tone | null;
-}
-
-function ToneFilter({ tone, label, count, chosen }: ToneFilterProps) {
-  return (
-    <button
-      type="button"
-      class={`filter ${tone ? `tone-${tone}` : ""}`}
-      aria-pressed={tone === chosen}
-      onClick={() => setQuery({ show: tone })}
-    >
-      {label} <span class="count">{count}</span>
-    </button>
   );
 }
 

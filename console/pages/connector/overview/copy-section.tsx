@@ -1,0 +1,35 @@
+import { useRef } from "preact/hooks";
+import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { copyProgress, secondsLeft } from "../../../connector/copy-progress.ts";
+import { type CopyPoint, copyRate, withCopyPoint } from "../../../connector/copy-rate.ts";
+import { Progress } from "../../../parts/progress.tsx";
+import { bytes, perSecond } from "../../../text/numbers.ts";
+import { duration } from "../../../text/times.ts";
+
+/** How far the copy is, and how long it will take at this speed. */
+export function CopySection({ entry }: { readonly entry: GivenConnector }) {
+  const { status } = entry;
+  const points = useRef<readonly CopyPoint[]>([]);
+  const seen = useRef<unknown>(null);
+  const snapshot = status.progress?.snapshot;
+  if (snapshot && seen.current !== status) {
+    seen.current = status;
+    points.current = withCopyPoint(points.current, { atMs: Date.now(), rows: snapshot.rows });
+  }
+  const rate = copyRate(points.current);
+  const { done, all, note } = copyProgress(status);
+  const left = secondsLeft(done, all, rate);
+  return (
+    <section class="card stack tight" aria-labelledby="copy-title">
+      <div class="row apart">
+        <h2 id="copy-title">Copy</h2>
+        <span class="strong">{left === null ? "" : `about ${duration(left)} left`}</span>
+      </div>
+      <Progress {...{ label: `Copy of ${entry.connector.id}`, done, all, note }} />
+      <p class="small soft">
+        {snapshot && `${bytes(snapshot.bytes)} copied`}
+        {rate !== null && ` · ${perSecond(rate)}`}
+      </p>
+    </section>
+  );
+}

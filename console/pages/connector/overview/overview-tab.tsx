@@ -1,0 +1,44 @@
+import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { streams } from "../../../connector/replication.ts";
+import { useNow } from "../../../parts/clock.ts";
+import { Failure } from "../../../parts/notice.tsx";
+import { Charts } from "./charts.tsx";
+import { CopySection } from "./copy-section.tsx";
+import { furtherFacts, mainFacts } from "./facts.ts";
+import { FactsList } from "./facts-list.tsx";
+import type { SampleSeries } from "./sample-series.ts";
+import { SetAsideSection } from "./set-aside-section.tsx";
+import { SituationNotice } from "./situation-notice.tsx";
+import { useSamples } from "./use-samples.ts";
+
+/** What is wrong and what mends it; then the figures. */
+export function OverviewTab({ entry }: { readonly entry: GivenConnector }) {
+  const { id } = entry.connector;
+  const samples = useSamples(id);
+  const now = useNow();
+  const main = mainFacts(entry, samples.data ? lastRate(samples.data) : null);
+  return (
+    <>
+      <SituationNotice entry={entry} />
+      <SetAsideSection entry={entry} />
+      {entry.status.state.snapshot && <CopySection entry={entry} />}
+      <section class="card stack" aria-labelledby="figures-title">
+        <h2 class="only-spoken" id="figures-title">
+          Figures
+        </h2>
+        {main.length > 0 && <FactsList facts={main} />}
+        <FactsList facts={furtherFacts(entry, now)} isSmall />
+      </section>
+      {samples.data && streams(entry.connector) && <Charts id={id} series={samples.data} />}
+      {samples.error !== null && samples.data === null && (
+        <Failure title="What was measured is not known" error={samples.error} retry={samples.reload} />
+      )}
+    </>
+  );
+}
+
+/** In the newest step. */
+function lastRate({ rows_durable, stepSeconds }: SampleSeries): number | null {
+  const last = rows_durable.at(-1) ?? null;
+  return last === null ? null : last / stepSeconds;
+}

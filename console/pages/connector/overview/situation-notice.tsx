@@ -1,0 +1,34 @@
+import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { SqlCommands } from "../../../parts/command.tsx";
+import { Notice } from "../../../parts/notice.tsx";
+import { TimeAgo } from "../../../parts/time-ago.tsx";
+import { pastError, presentCode, situationOf } from "./situation.ts";
+
+/** How the connector is, in words, and what mends it. */
+export function SituationNotice({ entry }: { readonly entry: GivenConnector }) {
+  const { tone, title, reason, advice, commands } = situationOf(entry);
+  const past = pastError(entry.status);
+  const code = presentCode(entry.status);
+  return (
+    <>
+      <Notice tone={tone} title={title}>
+        {reason && <p class="reason">{reason}</p>}
+        {advice && <p>{advice}</p>}
+        {code && (
+          <p class="small soft">
+            Error <code>{code}</code>
+          </p>
+        )}
+        <SqlCommands statements={commands} />
+      </Notice>
+      {past && (
+        <details class="past-error">
+          <summary class="small">
+            Last error of this run, now over: <code>{past.code}</code>, <TimeAgo at={past.at} />
+          </summary>
+          <p class="reason small soft">{past.reason}</p>
+        </details>
+      )}
+    </>
+  );
+}

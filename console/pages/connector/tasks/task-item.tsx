@@ -1,0 +1,104 @@
+import { useState } from "preact/hooks";
+import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import type { Task } from "../../../../src/connector/task.ts";
+import { answer } from "../../../api/client.ts";
+import { TableName } from "../../../connector/table-name.tsx";
+import { useConsole } from "../../../console-context.ts";
+import { Badge } from "../../../parts/badge.tsx";
+import { Button } from "../../../parts/button.tsx";
+import { useNow } from "../../../parts/clock.ts";
+import { Failure } from "../../../parts/notice.tsx";
+import { Progress } from "../../../parts/progress.tsx";
+import { TimeAgo } from "../../../parts/time-ago.tsx";
+import { bytes, shortCount } from "../../../text/numbers.ts";
+import { type TaskAction, taskActions, taskNote, taskTone } from "./task-words.ts";
+
+interface TaskItemProps {
+  readonly entry: GivenConnector;
+  readonly task: Task;
+  readonly canAct: boolean;
+  readonly show: (task: Task) => void;
+}
+
+export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
+  const spec = task.spec.Snapshot;
+  const table = spec ? `${spec.schema}.${spec.name}` : task.id;
+  const note = taskNote(task, entry.status, useNow());
+  const isFailing = task.state === "Failed" || task.state === "Pending";
+  return (
+    <li class="task">
+      <div class="task-head">
+        <Badge tone={taskTone(task)}>{task.state}</Badge>
+        <h3>{spec ? <TableName schema={spec.schema} name={spec.name} /> : task.id}</h3>
+        <span class="small soft made">
+          <TimeAgo at={task.created_at} />
+        </span>
+      </div>
+      <div class="row small soft">
+        {spec?.truncate && <span>removes rows that the source lacks</span>}
+        {spec?.force_parallel && <span>in several chunks</span>}
+        {note && <span>{note}</span>}
+        {task.progress && task.progress.rows > 0 && task.state !== "Running" && (
+          <span>{copiedText(task.progress)}</span>
+        )}
+      </div>
+      {task.state === "Running" && <TaskProgress table={table} task={task} />}
+      {task.reason && <p class={`reason small ${isFailing ? "wrong" : "soft"}`}>{task.reason}</p>}
+      {canAct && <TaskButtons {...{ id: entry.connector.id, task, table, show }} />}
+    </li>
+  );
+}
+
+function TaskProgress({ table, task: { progress } }: { readonly table: string; readonly task: Task }) {
+  const rows = progress?.rows ?? 0;
+  const all = Math.max(rows, progress?.estimated_rows ?? 0);
+  const note = progress ? copiedText(progress) : "it begins";
+  return <Progress {...{ label: `Copy of ${table}`, done: rows, all, note }} />;
+}
+
+function copiedText({ rows, bytes: size }: NonNullable<Task["progress"]>): string {
+  return `${shortCount(rows)} rows, ${bytes(size)}`;
+}
+
+interface TaskButtonsProps {
+  readonly id: string;
+  readonly task: Task;
+  readonly table: string;
+  readonly show: (task: Task) => void;
+}
+
+function TaskButtons({ id, task, table, show }: TaskButtonsProps) {
+  const { api } = useConsole();
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const actions = taskActions(task);
+  const run = async ({ action }: TaskAction) => {
+    setBusy(true);
+    setError(null);
+    const path = api.connectors({ connector_id: id }).tasks({ task_id: task.id });
+    try {
+      show(await answer(action === "cancel" ? path.cancel.post() : path.retry.post()));
+    } catch (failure) {
+      setError(failure);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      {actions.length > 0 && (
+        <div class="row">
+          {actions.map((action) => (
+            <Button
+              key={action.action}
+              {...{ size: "small", disabled: isBusy, onClick: () => run(action) }}
+              aria-label={`${action.label}: copy of ${table}`}
+            >
+              {action.label}
+            </Button>
+          ))}
+        </div>
+      )}
+      {error !== null && <Failure title="That did not work" error={error} />}
+    </>
+  );
+}

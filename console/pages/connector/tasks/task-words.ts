@@ -1,0 +1,57 @@
+// A task in the words of the page, and what can be done to it. Pure.
+
+import type { ConnectorStatus } from "../../../../src/connector/status.ts";
+import type { Task, TaskState } from "../../../../src/connector/task.ts";
+import type { Tone } from "../../../connector/condition.ts";
+import { plural } from "../../../text/numbers.ts";
+import { ago } from "../../../text/times.ts";
+
+const tones: Readonly<Record<TaskState, Tone>> = {
+  Pending: "idle",
+  Running: "busy",
+  Done: "good",
+  Failed: "bad",
+  Cancelled: "idle",
+};
+
+export function taskTone({ state, reason }: Task): Tone {
+  return state === "Pending" && reason !== undefined ? "warning" : tones[state];
+}
+
+/** What it waits for, or how often it has failed; null: nothing is to be said. */
+export function taskNote(task: Task, status: ConnectorStatus, now: number): string | null {
+  const { state, attempt, next_attempt_at: next } = task;
+  const failed = attempt > 0 ? `${plural(attempt, "attempt")} failed` : null;
+  if (state !== "Pending") return state === "Done" || state === "Cancelled" ? null : failed;
+  const waits = next
+    ? `next attempt ${Date.parse(next) > now ? ago(Date.parse(next), now) : "now"}`
+    : waitsForConnector(status)
+      ? "waits until the connector runs"
+      : "waits for its turn";
+  return failed ? `${failed}, ${waits}` : waits;
+}
+
+/** A connector that is stopped, disabled or failed carries out no task. */
+export function waitsForConnector({ state, status }: ConnectorStatus): boolean {
+  return (state.shutdown ?? state.disabled ?? status.failed) !== undefined;
+}
+
+export interface TaskAction {
+  readonly action: "cancel" | "retry";
+  readonly label: string;
+}
+
+export function taskActions({ state, next_attempt_at: next }: Task): readonly TaskAction[] {
+  if (state === "Failed") return [{ action: "retry", label: "Try again" }];
+  if (state !== "Pending") return [];
+  const cancel = { action: "cancel", label: "Cancel" } as const;
+  return next ? [{ action: "retry", label: "Try now" }, cancel] : [cancel];
+}
+
+/** Newest first, as the service lists them. Task ids rise with time. */
+export function withTask(tasks: readonly Task[], task: Task): readonly Task[] {
+  const index = tasks.findIndex(({ id }) => id === task.id);
+  if (index >= 0) return tasks.with(index, task);
+  const after = tasks.findIndex(({ id }) => id < task.id);
+  return after < 0 ? [...tasks, task] : tasks.toSpliced(after, 0, task);
+}
