@@ -31,3 +31,8 @@ export function withoutConnector(connectors: Connectors, id: string): Connectors
   rest.delete(id);
   return rest;
 }
+
+export function isCopying(connectors: Connectors): boolean {
+  for (const { status } of connectors.values()) if (status.state.snapshot) return true;
+  return false;
+}

@@ -6,14 +6,21 @@ import { type Api, answer } from "../api/client.ts";
 import type { ServerEvent } from "../api/event-parser.ts";
 import { readEventStream } from "../api/event-stream.ts";
 import { ApiProblem } from "../api/problem.ts";
-import { type Connectors, connectorsOf, withConnector, withoutConnector, withStatus } from "./connectors.ts";
+import {
+  type Connectors,
+  connectorsOf,
+  isCopying,
+  withConnector,
+  withoutConnector,
+  withStatus,
+} from "./connectors.ts";
 import { Store } from "./store.ts";
 
 /** `live`: events come; `polling`: they do not, and the service answers; `lost`: it does not. */
 export type Link = "connecting" | "live" | "polling" | "lost";
 
 const pollMs = 5_000;
-/** Also while events come: progress is no event of its own. */
+/** Also while events come: progress is no event of its own. While something is copied, somebody watches how far it is. */
 const refreshMs = 15_000;
 const reconnectMs = 2_000;
 /** Changes are shown at most this often, however many come. */
@@ -93,7 +100,7 @@ export class Live {
     const { signal } = this.#ended;
     await this.#reload();
     while (!signal.aborted) {
-      await pause(this.#isStreaming ? refreshMs : pollMs, signal);
+      await pause(this.#isStreaming && !isCopying(this.#known()) ? refreshMs : pollMs, signal);
       if (!document.hidden && !signal.aborted) await this.#reload();
     }
   }
