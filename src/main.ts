@@ -23,7 +23,7 @@ const program = new Command("millrace")
     `
 A first look:
   millrace demo                 the whole of it, on a Postgres of its own
-  millrace serve                the service; then open http://127.0.0.1:3000/
+  millrace serve                the service; then open http://127.0.0.1:3000/ (its API: /swagger)
 
 A first connector, from one Postgres to another:
   curl http://127.0.0.1:3000/api/v1/connectors/orders -H 'content-type: application/json' -d '{

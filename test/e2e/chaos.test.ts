@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
-const rounds = 4;
+const rounds = 3;
 
 test("rounds of random load under random faults end equal, with nothing left over", async () => {
   const script = join(import.meta.dirname, "..", "chaos", "chaos.ts");
