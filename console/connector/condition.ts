@@ -1,6 +1,7 @@
 // How a connector is, in one word and with what somebody should know. Pure.
 
 import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { duration } from "../text/times.ts";
 
 export type Tone = "bad" | "warning" | "busy" | "good" | "idle";
 
@@ -23,29 +24,48 @@ export function conditionOf(status: ConnectorStatus): Condition {
     const { attempt, reason } = health.retry;
     return { tone: "bad", word: "Retrying", detail: `Attempt ${attempt}: ${reason}`, rank: 1 };
   }
-  const aside = status.tables_set_aside?.length ?? 0;
-  if (aside > 0) {
-    const detail = aside === 1 ? "1 table is set aside." : `${aside} tables are set aside.`;
+  const aside = status.tables_set_aside ?? [];
+  const [table] = aside;
+  if (table) {
+    const detail =
+      aside.length === 1
+        ? `${table.schema}.${table.name} is set aside.`
+        : `${aside.length} tables are set aside.`;
     return { tone: "warning", word: "Needs you", detail, rank: 2 };
   }
-  if (health.warning) return { tone: "warning", word: "Warning", detail: health.warning.reason, rank: 3 };
-  if (health.skipped) return { tone: "warning", word: "Skipped", detail: health.skipped.reason, rank: 4 };
   const lag = status.progress?.lag_seconds ?? 0;
-  if (state.realtime && lag >= behindSeconds)
-    return { tone: "warning", word: "Behind", detail: null, rank: 5 };
-  return healthy(state);
+  const isBehind = state.realtime !== undefined && lag >= behindSeconds;
+  if (health.warning) {
+    const detail = isBehind ? `${duration(lag)} behind. ${health.warning.reason}` : health.warning.reason;
+    return { tone: "warning", word: "Warning", detail, rank: 3 };
+  }
+  if (health.skipped) return { tone: "warning", word: "Skipped", detail: health.skipped.reason, rank: 4 };
+  if (isBehind)
+    return {
+      ...{ tone: "warning", word: "Behind", rank: 5 },
+      detail: `${duration(lag)} behind: the sink takes less than comes, or nothing.`,
+    };
+  return healthy(status);
 }
 
-function healthy(state: ConnectorStatus["state"]): Condition {
+function healthy({ state, progress }: ConnectorStatus): Condition {
   if (state.initialize)
     return { tone: "busy", word: "Preparing", detail: state.initialize.sub_state, rank: 6 };
-  if (state.snapshot) return { tone: "busy", word: "Copying", detail: state.snapshot.name, rank: 6 };
+  if (state.snapshot) {
+    const detail = copiesSeveral(progress) ? null : state.snapshot.name;
+    return { tone: "busy", word: "Copying", detail, rank: 6 };
+  }
   if (state.start) return { tone: "busy", word: "Starting", detail: null, rank: 6 };
   if (state.realtime) return { tone: "good", word: "Streaming", detail: null, rank: 7 };
   if (state.scheduled) return { tone: "good", word: "Scheduled", detail: null, rank: 8 };
   if (state.complete) return { tone: "good", word: "Complete", detail: null, rank: 8 };
   if (state.shutdown) return { tone: "idle", word: "Stopped", detail: null, rank: 9 };
   return { tone: "idle", word: "Disabled", detail: null, rank: 9 };
+}
+
+/** The state names the table whose copy began last, which may be done before others that began earlier. */
+export function copiesSeveral(progress: ConnectorStatus["progress"]): boolean {
+  return (progress?.snapshot.tables ?? 0) > 1;
 }
 
 /** The one side that a filter or a label knows. */

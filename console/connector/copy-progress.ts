@@ -9,7 +9,8 @@ export interface CopyProgress {
   readonly note: string;
 }
 
-const almostAll = 0.99;
+/** As much as is shown before a copy is done. */
+export const almostAll = 0.99;
 
 export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
   if (!progress) return { done: 0, all: 0, note: "" };

@@ -73,6 +73,17 @@ describe("the condition", () => {
     expect(conditionOf(statuses.Retrying as ConnectorStatus)).toMatchObject({
       detail: "Attempt 3: away",
     });
+    expect(conditionOf(statuses["Needs you"] as ConnectorStatus).detail).toContain("public.t ");
+    const late = { ...progress, lag_seconds: 90 };
+    for (const status of [statuses.Warning, statuses.Behind])
+      expect(conditionOf({ ...(status as ConnectorStatus), progress: late }).detail).toContain(" behind");
+  });
+
+  test("names the table that is copied only where there is no other", () => {
+    const copying = { ...(statuses.Copying as ConnectorStatus), progress };
+    expect(conditionOf(copying).detail).toBeNull();
+    const one = { ...progress, snapshot: { ...progress.snapshot, tables: 1 } };
+    expect(conditionOf({ ...copying, progress: one }).detail).toBe("public.t");
   });
 });
 

@@ -66,7 +66,9 @@ function StreamFigures({ id }: { readonly id: string }) {
       <div class="lag number">
         <span>{figures.lagSeconds === null ? "–" : duration(figures.lagSeconds)}</span>
         <span class="small soft">
-          {figures.lagBytes === null ? "lag" : `lag, ${bytes(figures.lagBytes)}`}
+          {figures.lagSeconds === null || figures.lagBytes === null
+            ? "lag"
+            : `lag, ${bytes(figures.lagBytes)}`}
         </span>
       </div>
       <div class="rate number">

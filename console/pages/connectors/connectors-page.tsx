@@ -3,6 +3,7 @@ import type { Tone } from "../../connector/condition.ts";
 import { useConsole } from "../../console-context.ts";
 import { FilterButton, SearchField } from "../../parts/filter.tsx";
 import { Failure } from "../../parts/notice.tsx";
+import { useMedia } from "../../parts/use-media.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { Link } from "../../route/link.tsx";
 import { address, setQuery } from "../../route/location.ts";
@@ -27,6 +28,7 @@ export function ConnectorsPage() {
   const { live, access } = useConsole();
   const connectors = useStore(live.connectors);
   const link = useStore(live.link);
+  const isNarrow = useMedia("(max-width: 60rem)");
   const query = useStore(address, (text) => text.split("?")[1] ?? "");
   const filter = useMemo(() => filterOf(query), [query]);
   const all = useMemo(() => (connectors ? listed(connectors.values()) : null), [connectors]);
@@ -76,7 +78,8 @@ export function ConnectorsPage() {
         <p class="soft">No connector matches.</p>
       ) : (
         <VirtualList
-          {...{ label: "Connectors", items: shown, rowHeight: 76, maxHeight: "calc(100vh - 15rem)" }}
+          {...{ label: "Connectors", items: shown, rowHeight: isNarrow ? 112 : 76 }}
+          maxHeight="calc(100vh - 15rem)"
           keyOf={({ entry }) => entry.connector.id}
         >
           {(item) => <ConnectorRow {...item} />}

@@ -26,7 +26,8 @@ export function mainFacts({ connector, status }: GivenConnector, rate: number | 
     {
       label: "Lag",
       value: lag_seconds === null ? "–" : duration(lag_seconds),
-      note: `${bytes(lag_bytes)} of log`,
+      // Nothing has been heard of the source's log in this run: no bytes then say nothing.
+      ...((lag_seconds !== null || lag_bytes > 0) && { note: `${bytes(lag_bytes)} of log` }),
     },
     { label: "Rows a second", value: rate === null ? "–" : perSecond(rate), note: "durable at the sink" },
     {

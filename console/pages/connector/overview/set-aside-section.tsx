@@ -1,4 +1,5 @@
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { sinkName } from "../../../connector/endpoints.ts";
 import { SetAside } from "../../../connector/set-aside.tsx";
 import { Link } from "../../../route/link.tsx";
 import { grouped, plural } from "../../../text/numbers.ts";
@@ -18,7 +19,7 @@ export function SetAsideSection({ entry }: { readonly entry: GivenConnector }) {
         </p>
       </div>
       {tables.slice(0, shown).map((table) => (
-        <SetAside key={`${table.schema}.${table.name}`} {...table} />
+        <SetAside key={`${table.schema}.${table.name}`} {...table} sink={sinkName(entry.connector)} />
       ))}
       {tables.length > shown && (
         <Link to={{ page: "connector", id: entry.connector.id, tab: "tables" }}>

@@ -3,9 +3,10 @@
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { ConnectorStatus, SetAsideTable } from "../../../../src/connector/status.ts";
 import type { Tone } from "../../../connector/condition.ts";
-import { behindSeconds } from "../../../connector/condition.ts";
+import { behindSeconds, copiesSeveral } from "../../../connector/condition.ts";
 import { streams } from "../../../connector/replication.ts";
 import { phaseWords } from "../../../connector/status-words.ts";
+import { grouped } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
 import { isDeletionWaiting, lossCodes } from "../head/actions.ts";
 
@@ -50,7 +51,20 @@ export function situationOf({ connector, status }: GivenConnector): Situation {
       ...{ tone: "warning", title: `Streaming changes, ${duration(lag)} behind`, reason: null, commands },
       advice: "The sink takes less than comes, or nothing. Doctor looks for the cause.",
     };
-  return { ...told, ...calm(connector, status, phase) };
+  const isCopying = state.snapshot !== undefined && copiesSeveral(progress);
+  return {
+    ...told,
+    ...butForSetAside(calm(connector, status, isCopying ? "Copying tables" : phase), status),
+  };
+}
+
+type Calm = Pick<Situation, "tone" | "title" | "reason" | "advice">;
+
+/** All is not well while a table waits: what it waits for is told apart. */
+function butForSetAside(situation: Calm, { tables_set_aside: tables = [] }: ConnectorStatus): Calm {
+  if (tables.length === 0) return situation;
+  const waiting = tables.length === 1 ? "1 table waits" : `${grouped(tables.length)} tables wait`;
+  return { ...situation, tone: "warning", title: `${situation.title}, but ${waiting} for you` };
 }
 
 function failureAdvice({ last_error: lastError }: ConnectorStatus): string {
@@ -59,11 +73,7 @@ function failureAdvice({ last_error: lastError }: ConnectorStatus): string {
     : "Mend the cause, then press Start: it goes on where it stopped, and nothing is skipped.";
 }
 
-function calm(
-  connector: GivenConnector["connector"],
-  { state }: ConnectorStatus,
-  phase: string,
-): Pick<Situation, "tone" | "title" | "reason" | "advice"> {
+function calm(connector: GivenConnector["connector"], { state }: ConnectorStatus, phase: string): Calm {
   const keepsLog = streams(connector) ? "Its slot makes the source keep its log meanwhile." : null;
   if (state.shutdown) return { tone: "idle", title: phase, reason: null, advice: keepsLog };
   if (state.disabled) {

@@ -7,8 +7,14 @@ import { needsSomebody, tableKey } from "./table-order.ts";
 
 const shownAtFirst = 3;
 
+interface NeedySectionProps {
+  readonly tables: readonly TableStatus[];
+  /** Where their SQL is to be run. */
+  readonly sink: string;
+}
+
 /** Tables that wait for somebody, with what mends each. */
-export function NeedySection({ tables }: { readonly tables: readonly TableStatus[] }) {
+export function NeedySection({ tables, sink }: NeedySectionProps) {
   const [showsAll, setShowsAll] = useState(false);
   const needy = tables.filter(needsSomebody);
   if (needy.length === 0) return null;
@@ -26,7 +32,7 @@ export function NeedySection({ tables }: { readonly tables: readonly TableStatus
       {needy.slice(0, showsAll ? needy.length : shownAtFirst).map((table) => (
         <SetAside
           key={tableKey(table)}
-          {...{ schema: table.schema, name: table.name }}
+          {...{ schema: table.schema, name: table.name, sink }}
           {...{ reason: table.reason ?? "", commands: table.commands ?? [] }}
         />
       ))}

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { TableStatus } from "../../../../src/connector/table-status.ts";
+import { sinkName } from "../../../connector/endpoints.ts";
 import { streams } from "../../../connector/replication.ts";
 import { SetAside } from "../../../connector/set-aside.tsx";
 import { useConsole } from "../../../console-context.ts";
@@ -46,7 +47,7 @@ export function TableList({ entry, tables, copy }: TableListProps) {
       {explained && (
         <Dialog title="Why this table stands here" onClose={() => setExplained(null)}>
           <SetAside
-            {...{ schema: explained.schema, name: explained.name }}
+            {...{ schema: explained.schema, name: explained.name, sink: sinkName(entry.connector) }}
             {...{ reason: explained.reason ?? "", commands: explained.commands ?? [] }}
           />
           <div>

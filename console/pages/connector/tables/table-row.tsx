@@ -1,4 +1,5 @@
 import type { TableStatus } from "../../../../src/connector/table-status.ts";
+import { almostAll } from "../../../connector/copy-progress.ts";
 import { TableName } from "../../../connector/table-name.tsx";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
@@ -61,10 +62,11 @@ function CopyFigures({
       <Progress
         {...{
           label: `Copy of ${table.schema}.${table.name}`,
-          done: rows,
-          all: Math.max(rows, estimated_rows),
+          // The estimate may be too low, and indexes follow the rows.
+          done: Math.min(rows, estimated_rows * almostAll),
+          all: estimated_rows,
         }}
-        note={`${shortCount(rows)} of about ${shortCount(Math.max(rows, estimated_rows))} rows`}
+        note={`${shortCount(rows)} of ~${shortCount(Math.max(rows, estimated_rows))} rows`}
       />
     </div>
   );

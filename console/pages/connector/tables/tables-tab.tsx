@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
 import { answer } from "../../../api/client.ts";
+import { sinkName } from "../../../connector/endpoints.ts";
 import { streams } from "../../../connector/replication.ts";
 import { useConsole } from "../../../console-context.ts";
 import { FilterButton, SearchField } from "../../../parts/filter.tsx";
@@ -68,7 +69,7 @@ function Tables({ entry, tables, reload }: TablesProps) {
   return (
     <>
       <h2 class="only-spoken">Tables</h2>
-      <NeedySection tables={tables} />
+      <NeedySection tables={tables} sink={sinkName(entry.connector)} />
       <Filters {...{ tables, filter, isStreaming: streams(entry.connector) }} />
       <p class="only-spoken" role="status">
         {plural(shown.length, "table")}

@@ -57,7 +57,10 @@ describe("the situation", () => {
       tone: "warning",
       reason: "The disk is full.",
     });
-    expect(warning(`${told}`)).toMatchObject({ tone: "good", reason: null });
+    expect(warning(`${told}`)).toMatchObject({
+      ...{ tone: "warning", reason: null },
+      title: "Streaming changes, but 4 tables wait for you",
+    });
   });
 
   test("tells a deletion that waits", () => {
