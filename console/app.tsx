@@ -6,8 +6,9 @@ import { ConnectorPage } from "./pages/connector/connector-page.tsx";
 import { ConnectorsPage } from "./pages/connectors/connectors-page.tsx";
 import { EditPage } from "./pages/edit/edit-page.tsx";
 import { ServicePage } from "./pages/service/service-page.tsx";
-import { SignInPage, UnreachablePage } from "./pages/sign-in-page.tsx";
+import { SignInAgain, SignInPage, UnreachablePage } from "./pages/sign-in-page.tsx";
 import { UnknownPage } from "./pages/unknown-page.tsx";
+import { ErrorBoundary } from "./parts/error-boundary.tsx";
 import { address } from "./route/location.ts";
 import { type Route, routeOf } from "./route/route.ts";
 import { Shell } from "./shell.tsx";
@@ -27,9 +28,14 @@ export function App() {
     case "failed":
       return <UnreachablePage error={state.error} retry={() => session.check()} />;
     case "signedOut":
-      return <SignInPage session={session} {...state} />;
     case "signedIn":
-      return <SignedIn access={state.access} />;
+      if (state.access === null) return <SignInPage session={session} {...state} />;
+      return (
+        <>
+          <SignedIn access={state.access} />
+          {state.kind === "signedOut" && <SignInAgain session={session} {...state} />}
+        </>
+      );
   }
 }
 
@@ -52,7 +58,9 @@ function SignedIn({ access }: { readonly access: Access }) {
   return (
     <ConsoleProvider value={context}>
       <Shell route={page}>
-        <Page route={page} />
+        <ErrorBoundary place={route}>
+          <Page route={page} />
+        </ErrorBoundary>
       </Shell>
     </ConsoleProvider>
   );

@@ -10,11 +10,15 @@ const deadlineMs = 90_000;
 
 export type Api = ReturnType<typeof connect>;
 
-/** @param onRefused called when the service asks for other credentials */
+/** @param onRefused called when the service asks for other credentials than those that are stored now */
 export function connect(origin: string, onRefused: (challenge: string) => void) {
   const fetcher = async (url: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
+    const sent = storedCredentials();
     const response = await reach(String(url), init);
-    if (response.status === 401) onRefused(response.headers.get("www-authenticate") ?? "");
+    // Somebody may have signed in while this request was on its way.
+    if (response.status === 401 && sent === storedCredentials())
+      onRefused(response.headers.get("www-authenticate") ?? "");
+    if (response.ok) throwIfForeign(response);
     return response;
   };
   return treaty<App>(origin, { fetcher: fetcher as typeof fetch, parseDate: false }).api.v1;
@@ -36,6 +40,19 @@ export function authorized(headers?: HeadersInit): Headers {
   const credentials = storedCredentials();
   if (credentials !== null) all.set("authorization", credentials);
   return all;
+}
+
+/** @param expected the media type that the service answers with */
+export function throwIfForeign({ status, headers }: Response, expected = "application/json"): void {
+  const type = headers.get("content-type");
+  // An empty answer has none.
+  if (type === null || type.toLowerCase().startsWith(expected)) return;
+  throw new ApiProblem(
+    status,
+    "",
+    `Something between this browser and the service answered in its place (${type}). Perhaps a proxy wants you to ` +
+      "sign in: load the page again.",
+  );
 }
 
 async function reach(url: string, init?: RequestInit): Promise<Response> {

@@ -7,8 +7,9 @@ export function basicCredentials(username: string, password: string): string {
   return `Basic ${btoa(String.fromCharCode(...bytes))}`;
 }
 
-export function bearerCredentials(token: string): string {
-  return `Bearer ${token}`;
+/** Null: no header can have it, so it is no token of any service. */
+export function bearerCredentials(token: string): string | null {
+  return /^[\x21-\x7e]+$/.test(token.trim()) ? `Bearer ${token.trim()}` : null;
 }
 
 /** Null: nobody has signed in, which is fine where the service asks for nothing. */

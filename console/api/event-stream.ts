@@ -1,6 +1,6 @@
 // Reads `GET /api/v1/events` by fetch: EventSource cannot send credentials in a header.
 
-import { authorized } from "./client.ts";
+import { authorized, throwIfForeign } from "./client.ts";
 import { EventParser, type ServerEvent } from "./event-parser.ts";
 import { problemOf } from "./problem.ts";
 
@@ -12,6 +12,7 @@ export interface EventStreamOptions {
   /** Where to go on; "": from now. */
   readonly lastEventId: string;
   readonly signal: AbortSignal;
+  /** Something has come: a proxy that gathers what it passes on may hold everything back behind the head. */
   readonly opened: () => void;
   readonly received: (event: ServerEvent) => void;
   /** Where to go on. */
@@ -38,11 +39,14 @@ export async function readEventStream({
     const response = await fetch(url, { headers, credentials: "omit", cache: "no-store", signal: both });
     if (!response.ok || !response.body)
       throw problemOf(response.status, await response.json().catch(() => null));
-    opened();
+    throwIfForeign(response, "text/event-stream");
     const parser = new EventParser();
     const decoder = new TextDecoder();
     const reader = response.body.getReader();
+    let isOpen = false;
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      if (!isOpen) opened();
+      isOpen = true;
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), silenceMs);
       for (const event of parser.push(decoder.decode(part.value, { stream: true }))) received(event);

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { ApiProblem } from "../api/problem.ts";
 import { Button } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "../parts/field.tsx";
 import { Failure, Notice } from "../parts/notice.tsx";
 import { useTitle } from "../route/use-title.ts";
@@ -12,8 +13,35 @@ interface SignInProps {
   readonly takesBearer: boolean;
 }
 
-export function SignInPage({ session, takesBasic, takesBearer }: SignInProps) {
+export function SignInPage(props: SignInProps) {
   useTitle("Sign in");
+  return (
+    <main class="page sign-in">
+      <div class="card stack">
+        <div class="row">
+          <img src="/console/assets/icon.svg" alt="" width="40" height="40" />
+          <h1>Sign in to millrace</h1>
+        </div>
+        <SignInForm {...props} />
+      </div>
+    </main>
+  );
+}
+
+/** Over the page, which keeps what was typed. */
+export function SignInAgain(props: SignInProps) {
+  return (
+    <Dialog title="Sign in again" onClose={() => props.session.signOut()}>
+      <p>
+        The service does not take the credentials any more. What you have typed is still here. Close this to
+        sign out.
+      </p>
+      <SignInForm {...props} />
+    </Dialog>
+  );
+}
+
+function SignInForm({ session, takesBasic, takesBearer }: SignInProps) {
   const [kind, setKind] = useState<Credentials["kind"]>(takesBasic || !takesBearer ? "basic" : "bearer");
   const [username, setUsername] = useState("");
   const [secret, setSecret] = useState("");
@@ -33,52 +61,46 @@ export function SignInPage({ session, takesBasic, takesBearer }: SignInProps) {
   };
   const other = kind === "basic" ? "bearer" : "basic";
   return (
-    <main class="page sign-in">
-      <form class="card stack" onSubmit={submit}>
-        <div class="row">
-          <img src="/console/assets/icon.svg" alt="" width="40" height="40" />
-          <h1>Sign in to millrace</h1>
-        </div>
-        {error !== null && <SignInFailure error={error} />}
-        {kind === "basic" && (
-          <TextField
-            {...{
-              label: "User name",
-              name: "username",
-              autocomplete: "username",
-              required: true,
-              autoFocus: true,
-            }}
-            {...{ spellcheck: false, value: username, onValue: setUsername }}
-          />
-        )}
+    <form class="stack" onSubmit={submit}>
+      {error !== null && <SignInFailure error={error} />}
+      {kind === "basic" && (
         <TextField
           {...{
-            label: kind === "basic" ? "Password" : "Token",
-            type: "password",
-            name: "secret",
+            label: "User name",
+            name: "username",
+            autocomplete: "username",
             required: true,
+            autoFocus: true,
           }}
-          {...{
-            autocomplete: "current-password",
-            value: secret,
-            onValue: setSecret,
-            autoFocus: kind === "bearer",
-          }}
-          hint="It is kept until this tab is closed."
+          {...{ spellcheck: false, value: username, onValue: setUsername }}
         />
-        <div class="row apart">
-          <Button type="submit" kind="primary" disabled={isBusy}>
-            Sign in
+      )}
+      <TextField
+        {...{
+          label: kind === "basic" ? "Password" : "Token",
+          type: "password",
+          name: "secret",
+          required: true,
+        }}
+        {...{
+          autocomplete: "current-password",
+          value: secret,
+          onValue: setSecret,
+          autoFocus: kind === "bearer",
+        }}
+        hint="It is kept until this tab is closed."
+      />
+      <div class="row apart">
+        <Button type="submit" kind="primary" disabled={isBusy}>
+          Sign in
+        </Button>
+        {takesBasic && takesBearer && (
+          <Button kind="plain" onClick={() => setKind(other)}>
+            {other === "bearer" ? "Use a token" : "Use a user name"}
           </Button>
-          {takesBasic && takesBearer && (
-            <Button kind="plain" onClick={() => setKind(other)}>
-              {other === "bearer" ? "Use a token" : "Use a user name"}
-            </Button>
-          )}
-        </div>
-      </form>
-    </main>
+        )}
+      </div>
+    </form>
   );
 }
 

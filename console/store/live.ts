@@ -14,6 +14,7 @@ import {
   withoutConnector,
   withStatus,
 } from "./connectors.ts";
+import { untilShown, whileShown } from "./page-visibility.ts";
 import { Store } from "./store.ts";
 
 /** `live`: events come; `polling`: they do not, and the service answers; `lost`: it does not. */
@@ -23,6 +24,8 @@ const pollMs = 5_000;
 /** Also while events come: progress is no event of its own. While something is copied, somebody watches how far it is. */
 const refreshMs = 15_000;
 const reconnectMs = 2_000;
+/** The list comes much sooner, or the service does not answer. */
+const listDeadlineMs = 15_000;
 /** Changes are shown at most this often, however many come. */
 const showMs = 200;
 
@@ -73,27 +76,32 @@ export class Live {
   }
 
   async #keepStreaming(): Promise<void> {
-    const { signal } = this.#ended;
-    while (!signal.aborted) {
-      try {
-        await readEventStream({
-          ...{ url: this.eventsUrl, lastEventId: this.#lastEventId, signal },
-          opened: () => {
-            this.#isStreaming = true;
-            void this.#reload();
-          },
-          received: (event) => this.#receive(event),
-          passed: (id) => {
-            this.#lastEventId = id;
-          },
-        });
-      } catch {
-        // Polling shows whether the service answers at all.
-      }
+    const { signal: ended } = this.#ended;
+    while (!ended.aborted) {
+      // A browser has six connections to a service that has no TLS, for all of its tabs. A tab that nobody sees takes
+      // none for events: with more tabs, none would load.
+      await untilShown(ended);
+      // What went wrong is seen by polling, which shows whether the service answers at all.
+      await whileShown(ended, (signal) => this.#stream(signal)).catch(() => {});
       this.#isStreaming = false;
+      if (document.hidden) continue;
       if (this.link.value === "live") this.link.set("connecting");
-      await pause(reconnectMs, signal);
+      await pause(reconnectMs, ended);
     }
+  }
+
+  #stream(signal: AbortSignal): Promise<void> {
+    return readEventStream({
+      ...{ url: this.eventsUrl, lastEventId: this.#lastEventId, signal },
+      opened: () => {
+        this.#isStreaming = true;
+        void this.#reload();
+      },
+      received: (event) => this.#receive(event),
+      passed: (id) => {
+        this.#lastEventId = id;
+      },
+    });
   }
 
   async #keepPolling(): Promise<void> {
@@ -109,7 +117,8 @@ export class Live {
     if (this.#waiting) return;
     this.#waiting = [];
     try {
-      const { connectors } = await answer(this.api.connectors.get());
+      const fetch = { signal: AbortSignal.timeout(listDeadlineMs) };
+      const { connectors } = await answer(this.api.connectors.get({ fetch }));
       this.#unshown = null;
       this.connectors.set(connectorsOf(connectors));
       this.link.set(this.#isStreaming ? "live" : "polling");

@@ -9,8 +9,14 @@ export type Access = "Full" | "Read";
 
 export type SessionState =
   | { readonly kind: "checking" }
-  /** The ways that the service takes. */
-  | { readonly kind: "signedOut"; readonly takesBasic: boolean; readonly takesBearer: boolean }
+  | {
+      readonly kind: "signedOut";
+      /** The ways that the service takes. */
+      readonly takesBasic: boolean;
+      readonly takesBearer: boolean;
+      /** Not null: the credentials that somebody used no longer do. What they typed is still there. */
+      readonly access: Access | null;
+    }
   | { readonly kind: "signedIn"; readonly access: Access }
   /** The service was not reached. */
   | { readonly kind: "failed"; readonly error: unknown };
@@ -39,11 +45,13 @@ export class Session {
 
   /** Throws `ApiProblem` 401 where the credentials are wrong. */
   async signIn(credentials: Credentials): Promise<void> {
-    storeCredentials(
+    const authorization =
       credentials.kind === "basic"
         ? basicCredentials(credentials.username, credentials.password)
-        : bearerCredentials(credentials.token),
-    );
+        : bearerCredentials(credentials.token);
+    if (authorization === null)
+      throw new ApiProblem(401, "unauthorized", "A token has no spaces, and no letters beyond ASCII.");
+    storeCredentials(authorization);
     const { access } = await answer(this.api.session.get());
     this.state.set({ kind: "signedIn", access });
   }
@@ -56,10 +64,14 @@ export class Session {
 
   #refused(challenge: string): void {
     storeCredentials(null);
+    const before = this.state.value;
+    // Pages go on asking: one refusal is enough.
+    if (before.kind === "signedOut") return;
     this.state.set({
       kind: "signedOut",
       takesBasic: /\bbasic\b/i.test(challenge),
       takesBearer: /\bbearer\b/i.test(challenge),
+      access: before.kind === "signedIn" ? before.access : null,
     });
   }
 }

@@ -38,6 +38,7 @@ export function EditForm({ beginning, step }: EditFormProps) {
   const data = useStepData(api, form);
   const isSaved = useRef(false);
   const { isNew, secretsOf: other } = form;
+  const untouched = isNew ? beginning.draft : (form.stored ?? {});
   const routeOf = (to: EditStep) =>
     isNew || other === null
       ? ({ page: "new", from: other, step: to } as const)
@@ -59,7 +60,7 @@ export function EditForm({ beginning, step }: EditFormProps) {
   const props = { go, next, refuse: refusal.refuse, data };
   return (
     <FormProvider value={form}>
-      <LeaveGuard isDirty={() => !isSaved.current && !isSame(form.draft, beginning.draft)} />
+      <LeaveGuard isDirty={() => !isSaved.current && !isSame(form.draft, untouched)} />
       <div>
         <h1 class="name">{isNew ? "New connector" : `Edit ${other}`}</h1>
         {isNew && other !== null && <p class="soft name">Begun as a copy of {other}, with its secrets</p>}

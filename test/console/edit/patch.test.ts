@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { changesOf } from "../../../console/pages/edit/model/changes.ts";
-import { isSame, mergePatchOf } from "../../../console/pages/edit/model/patch.ts";
+import { isSame, mergePatchOf, withPatch } from "../../../console/pages/edit/model/patch.ts";
 import { valueAt, withValue } from "../../../console/pages/edit/model/pointer.ts";
 import { type JsonObject, mergePatch } from "../../../src/connector/request/merge-patch.ts";
 
@@ -22,6 +22,18 @@ describe("a patch", () => {
         expect(isSame(mergePatch(before, mergePatchOf(before, after)), after)).toBe(true);
       }),
     );
+  });
+
+  test("is merged by the form as the service merges it", () => {
+    fc.assert(
+      fc.property(objects, objects, (target, patch) => {
+        expect(isSame(withPatch(target, patch), mergePatch(target, patch) as JsonObject)).toBe(true);
+      }),
+    );
+    expect(withPatch({ a: { b: 1, c: 2 }, d: 3 }, { a: { b: null }, d: null, e: {} })).toEqual({
+      a: { c: 2 },
+      e: {},
+    });
   });
 
   test("is empty where nothing was changed, also where null stands for nothing", () => {

@@ -17,6 +17,8 @@ export interface Form {
   /** undefined: takes it away. */
   readonly set: (path: string, value: JsonValue | undefined) => void;
   readonly setDraft: (draft: JsonObject) => void;
+  /** Somebody else has changed what is stored: what was changed here is put on top of it. */
+  readonly rebase: (stored: JsonObject) => void;
   /** Changes the kind of a union, and keeps what was typed for the other kind. Null: none. */
   readonly setKind: (path: string, kind: string | null, blank: JsonObject) => void;
   readonly problemAt: (path: string) => string | null;

@@ -9,6 +9,7 @@ import { useLoaded } from "../../../store/use-loaded.ts";
 import { allFields, everyField } from "../fields/all-fields.ts";
 import { isOutOfPlace, kindAt } from "../fields/field-spec.ts";
 import { skeletonOf } from "../model/draft.ts";
+import { mergePatchOf, withPatch } from "../model/patch.ts";
 import { isObject, valueAt, withValue } from "../model/pointer.ts";
 import { type Placed, placeProblems, withoutProblemsAt } from "../model/problems.ts";
 import type { Form } from "./form-context.ts";
@@ -31,6 +32,7 @@ type Parked = Map<string, JsonValue>;
 
 export function useFormState(api: Api, { draft: first, ...beginning }: Beginning): FormState {
   const [draft, setDraft] = useState(first);
+  const [stored, setStored] = useState(beginning.stored);
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const parked = useRef<Parked>(new Map());
   const defaults = useDefaults(api, draft);
@@ -65,7 +67,11 @@ export function useFormState(api: Api, { draft: first, ...beginning }: Beginning
     [problems, draft, defaults],
   );
   const form: Form = {
-    ...{ ...beginning, draft, defaults, set, setKind, setDraft: replaceDraft },
+    ...{ ...beginning, stored, draft, defaults, set, setKind, setDraft: replaceDraft },
+    rebase: (now) => {
+      setDraft(withPatch(now, mergePatchOf(stored ?? {}, draft)));
+      setStored(now);
+    },
     problemAt: (path) => placed.byField.get(path) ?? null,
     isFixed: (field) => !beginning.isNew && field.isFixed === true,
   };

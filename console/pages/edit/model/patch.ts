@@ -18,6 +18,17 @@ export function mergePatchOf(before: JsonObject, after: JsonObject): JsonObject 
   return Object.fromEntries([...removed, ...set]);
 }
 
+/** The patch merged into `target`. */
+export function withPatch(target: JsonObject, patch: JsonObject): JsonObject {
+  const rest = Object.entries(target).filter(([key]) => !Object.hasOwn(patch, key));
+  const set = Object.entries(patch).flatMap(([key, value]): [string, JsonValue][] => {
+    if (value === null) return [];
+    const was = Object.hasOwn(target, key) ? target[key] : null;
+    return [[key, isObject(value) ? withPatch(isObject(was) ? was : {}, value) : value]];
+  });
+  return Object.fromEntries([...rest, ...set]);
+}
+
 /** Whatever the order of members. */
 export function isSame(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
   if (Array.isArray(one) && Array.isArray(other))

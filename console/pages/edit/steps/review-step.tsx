@@ -15,13 +15,13 @@ import { type KnownTables, Selection } from "../catalog/selection.ts";
 import { nameFields } from "../fields/all-fields.ts";
 import { type Form, useForm } from "../form/form-context.ts";
 import { Fields } from "../form/groups.tsx";
-import { changesOf } from "../model/changes.ts";
+import { type Change, changesOf } from "../model/changes.ts";
 import { curlOf } from "../model/curl.ts";
 import { freeId } from "../model/draft.ts";
 import { mergePatchOf } from "../model/patch.ts";
 import { valueAt } from "../model/pointer.ts";
 import { withoutSecrets, withPlaceholders } from "../model/secrets.ts";
-import { saveConnector } from "./save-connector.ts";
+import { changedMeanwhile, saveConnector } from "./save-connector.ts";
 import type { StepProps } from "./step-footer.tsx";
 import type { StepData } from "./use-step-data.ts";
 
@@ -34,12 +34,19 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
   const form = useForm();
   const { api, live } = useConsole();
   const [isBusy, setBusy] = useState(false);
+  const [theirs, setTheirs] = useState<readonly Change[]>([]);
   useSuggestedId(form);
   const patch = form.stored && !form.isNew ? mergePatchOf(form.stored, form.draft) : null;
   const isUnchanged = patch !== null && Object.keys(patch).length === 0;
   const save = async () => {
     setBusy(true);
     try {
+      const now = await changedMeanwhile(api, form);
+      if (now) {
+        setTheirs(changesOf(form.stored ?? {}, now));
+        form.rebase(now);
+        return setBusy(false);
+      }
       const id = await saveConnector(api, form);
       await live.refresh(id);
       saved(id);
@@ -54,6 +61,7 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
         <Summary draft={form.draft} known={data.catalog.data} />
         <Fields fields={nameFields} />
       </section>
+      {theirs.length > 0 && <Theirs changes={theirs} />}
       {patch !== null && <Changes {...{ form, isUnchanged }} />}
       <Shown {...{ form, patch }} />
       <div class="row step-footer">
@@ -130,21 +138,37 @@ function Changes({ form, isUnchanged }: { readonly form: Form; readonly isUnchan
   return (
     <section class="card stack">
       <h3>What changes</h3>
-      <ul class="changes">
-        {changesOf(form.stored ?? {}, form.draft).map(({ path, before, after }) => (
-          <li key={path}>
-            <code class="name">{path}</code>
-            <span class="name">
-              <span class="soft">{before ?? "nothing"}</span>
-              <span aria-hidden="true"> → </span>
-              <span class="only-spoken"> becomes </span>
-              {after ?? "nothing"}
-            </span>
-          </li>
-        ))}
-      </ul>
+      <ChangeList changes={changesOf(form.stored ?? {}, form.draft)} />
       <p class="small soft">A connector that runs goes on with the new configuration.</p>
     </section>
+  );
+}
+
+/** What is saved goes on top of it: nobody's change is lost unseen. */
+function Theirs({ changes }: { readonly changes: readonly Change[] }) {
+  return (
+    <Notice tone="warning" title="Somebody else has changed this connector meanwhile" role="alert">
+      <ChangeList changes={changes} />
+      <p>Nothing is saved yet. Look at what changes now, below, then save.</p>
+    </Notice>
+  );
+}
+
+function ChangeList({ changes }: { readonly changes: readonly Change[] }) {
+  return (
+    <ul class="changes">
+      {changes.map(({ path, before, after }) => (
+        <li key={path}>
+          <code class="name">{path}</code>
+          <span class="name">
+            <span class="soft">{before ?? "nothing"}</span>
+            <span aria-hidden="true"> → </span>
+            <span class="only-spoken"> becomes </span>
+            {after ?? "nothing"}
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

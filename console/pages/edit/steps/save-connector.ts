@@ -1,10 +1,22 @@
 // Creates or changes the connector. Throws `ApiProblem`, with violations at places of the configuration.
 
 import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
+import type { JsonObject } from "../../../../src/connector/request/merge-patch.ts";
 import { type Api, answer } from "../../../api/client.ts";
 import { ApiProblem } from "../../../api/problem.ts";
 import type { Form } from "../form/form-context.ts";
-import { mergePatchOf } from "../model/patch.ts";
+import { isSame, mergePatchOf } from "../model/patch.ts";
+
+/** What is stored now, if somebody else has changed it since the form was opened; otherwise null. */
+export async function changedMeanwhile(
+  api: Api,
+  { isNew, secretsOf, stored }: Form,
+): Promise<JsonObject | null> {
+  if (isNew || secretsOf === null) return null;
+  const { connector } = await answer(api.connectors({ connector_id: secretsOf }).get());
+  const now = connector as unknown as JsonObject;
+  return isSame(now, stored ?? {}) ? null : now;
+}
 
 /** Returns its id. */
 export async function saveConnector(api: Api, form: Form): Promise<string> {

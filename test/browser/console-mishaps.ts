@@ -1,0 +1,151 @@
+// The console where something goes wrong: many tabs, credentials that change, two people who edit, answers that are not the service's.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page, ResponseForRequest } from "puppeteer-core";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { violationsOf } from "../support/browser/accessibility.ts";
+import { Chromium } from "../support/browser/chromium.ts";
+import { fieldValue, fillField, press, textOf } from "../support/browser/form.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let service: ServiceProcess;
+let chromium: Chromium;
+let directory: string;
+let api: ApiClient;
+let binary: string;
+
+beforeAll(async () => {
+  binary = await compiledBinary();
+  directory = await mkdtemp(join(tmpdir(), "millrace-console-mishaps-"));
+  service = await serve("data");
+  api = new ApiClient(service.url);
+  chromium = await Chromium.launch();
+  await api.createConnector("orders", connector);
+}, 180_000);
+
+afterAll(async () => {
+  await chromium?.[Symbol.asyncDispose]();
+  await service?.[Symbol.asyncDispose]();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+/** It does not run: nothing has to be there. */
+const connection = { host: "localhost", port: 1, user: "u", password: "p", database: "shop" };
+const connector = {
+  disabled: true,
+  source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+  sink: { webhook: { url: "https://example.com/in" } },
+};
+
+function serve(data: string, environment: Record<string, string> = {}): Promise<ServiceProcess> {
+  const place = { dataDirectory: join(directory, data), workingDirectory: directory };
+  return ServiceProcess.start({ command: [binary], ...place, environment });
+}
+
+const shows = (page: Page, text: string, selector = "main") =>
+  waitFor(`the page to show ${text}`, async () =>
+    (await textOf(page, selector).catch(() => "")).includes(text),
+  );
+
+test("ten tabs at once all load, and the one that is seen gets events", async () => {
+  const context = await chromium.browser.createBrowserContext();
+  try {
+    const pages: Page[] = [];
+    for (let count = 0; count < 10; count++) {
+      const page = await context.newPage();
+      pages.push(page);
+      await page.goto(`${service.url}/console/connectors/orders`, { timeout: 10_000 });
+      await page.waitForSelector("h1", { timeout: 10_000 });
+    }
+    await pages[0]!.bringToFront();
+    await shows(pages[0]!, "Live", ".link-state");
+  } finally {
+    await context.close();
+  }
+}, 60_000);
+
+test("what somebody else changed meanwhile is shown, and kept", async () => {
+  await using opened = await chromium.open(service.url, "/console/connectors/orders/edit?step=review");
+  const { page } = opened;
+  await fillField(page, "/name", "mine");
+  await api.call("PATCH", "/api/v1/connectors/orders", { sink: { webhook: { path_template: "theirs" } } });
+  await press(page, ".step-footer .button.primary");
+  await shows(page, "Somebody else has changed this connector meanwhile");
+  expect(await textOf(page, ".notice")).toContain("/sink/webhook/path_template");
+  expect((await api.connector("orders")).connector.name ?? null).toBeNull();
+  expect(await fieldValue(page, "/name")).toBe("mine");
+  expect(await violationsOf(page)).toEqual([]);
+  await press(page, ".step-footer .button.primary");
+  await page.waitForSelector(".tabs");
+  const { name, sink } = (await api.connector("orders")).connector;
+  expect([name, sink.webhook?.path_template]).toEqual(["mine", "theirs"]);
+});
+
+test("credentials that are no longer taken are asked for over what was typed, also over a question", async () => {
+  const environment = { MILLRACE_API_TOKEN: "first" };
+  await using changing = await serve("changing", environment);
+  {
+    await using opened = await chromium.open(changing.url, "/console/new?step=sink");
+    const { page } = opened;
+    // A letter that no header can have must not end in a page that nobody gets out of.
+    await fillField(page, "secret", "fïrst😀");
+    await press(page, "[type=submit]");
+    await shows(page, "These credentials are wrong");
+    await fillField(page, "secret", "first");
+    await press(page, "[type=submit]");
+    await fillField(page, "/sink/postgres/connection/host", "typed.example");
+    // A question that is open keeps everything behind it from being used.
+    await press(page, ".brand");
+    await page.waitForSelector("dialog[open]");
+    await changing.stop();
+    environment.MILLRACE_API_TOKEN = "second";
+    await changing.launch();
+    await shows(page, "Sign in again", "body");
+    await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 2);
+    await fillField(page, "secret", "second");
+    await page.keyboard.press("Enter");
+    await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 1);
+    await page.keyboard.press("Escape");
+    expect(await fieldValue(page, "/sink/postgres/connection/host")).toBe("typed.example");
+    await shows(page, "Live", ".link-state");
+  }
+}, 90_000);
+
+/** Answers all that the page asks of the API, but whether somebody is signed in and which connectors there are. */
+async function answerAll(page: Page, answer: Partial<ResponseForRequest>): Promise<void> {
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    const isKept =
+      /\/(session|connectors|connectors\/orders)$/.test(pathname) || !pathname.startsWith("/api/");
+    void (isKept ? request.continue() : request.respond(answer));
+  });
+}
+
+describe("answers that are not the service's", () => {
+  const places = ["/orders/tables", "/orders/tasks", "/orders/history"];
+  test.each(places)("a page of a proxy is told at %s", async (place) => {
+    await using opened = await chromium.open(service.url, "/console/assets/icon.svg");
+    const { page } = opened;
+    await answerAll(page, { status: 200, contentType: "text/html", body: "<h1>Log in</h1>" });
+    await page.goto(`${service.url}/console/connectors${place}`);
+    await shows(page, "Something between this browser and the service answered in its place");
+    await shows(page, "Every 5 s", ".link-state");
+    expect(opened.complaints.filter((complaint) => /Error/.test(complaint))).toEqual([]);
+  });
+
+  test("data of another form leaves a page that says so, and the way to others", async () => {
+    await using opened = await chromium.open(service.url, "/console/assets/icon.svg");
+    const { page } = opened;
+    await answerAll(page, { status: 200, contentType: "application/json", body: "{}" });
+    await page.goto(`${service.url}/console/connectors/orders/history`);
+    await shows(page, "This page cannot be shown");
+    await press(page, ".brand");
+    await page.waitForSelector(".connector-row");
+  });
+});
