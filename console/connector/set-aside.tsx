@@ -1,4 +1,5 @@
 import { SqlCommands } from "../parts/command.tsx";
+import { Reason } from "./reason.tsx";
 import { TableName } from "./table-name.tsx";
 
 interface SetAsideProps {
@@ -17,7 +18,7 @@ export function SetAside({ schema, name, reason, commands, sink }: SetAsideProps
       <h3>
         <TableName schema={schema} name={name} />
       </h3>
-      <p class="reason">{reason}</p>
+      <Reason text={reason} />
       {commands.length > 0 && (
         <p class="small soft">
           Run this at the sink, <span class="name strong">{sink}</span>:

@@ -83,9 +83,12 @@ export class Live {
       await untilShown(ended);
       // What went wrong is seen by polling, which shows whether the service answers at all.
       await whileShown(ended, (signal) => this.#stream(signal)).catch(() => {});
+      const wasStreaming = this.#isStreaming;
       this.#isStreaming = false;
       if (document.hidden) continue;
       if (this.link.value === "live") this.link.set("connecting");
+      // The service may be gone: that is seen now, and not when polling has its turn.
+      if (wasStreaming) void this.#reload();
       await pause(reconnectMs, ended);
     }
   }
@@ -108,9 +111,14 @@ export class Live {
     const { signal } = this.#ended;
     await this.#reload();
     while (!signal.aborted) {
-      await pause(this.#isStreaming && !isCopying(this.#known()) ? refreshMs : pollMs, signal);
+      await pause(this.#isCalm() ? refreshMs : pollMs, signal);
       if (!document.hidden && !signal.aborted) await this.#reload();
     }
+  }
+
+  /** Events come, the service answers, and nothing is copied. */
+  #isCalm(): boolean {
+    return this.#isStreaming && this.link.value === "live" && !isCopying(this.#known());
   }
 
   async #reload(): Promise<void> {

@@ -116,6 +116,50 @@ test("credentials that are no longer taken are asked for over what was typed, al
   }
 }, 90_000);
 
+test("a service that is stopped is seen at once, and so is its return", async () => {
+  await using opened = await chromium.open(service.url, "/console/connectors/orders");
+  const { page } = opened;
+  const link = (word: string, timeoutMs: number) =>
+    waitFor(
+      `the page to be ${word}`,
+      async () => (await textOf(page, ".link-state").catch(() => "")) === word,
+      { timeoutMs },
+    );
+  await link("Live", 10_000);
+  await service.stop();
+  await link("Not connected", 3_000);
+  expect(await textOf(page, "h1")).toBe("orders");
+  await service.launch();
+  await link("Live", 10_000);
+}, 60_000);
+
+test("a reason of any length and letters is shown as it is, and pushes nothing away", async () => {
+  await using opened = await chromium.open(service.url, "/console/assets/icon.svg");
+  const { page } = opened;
+  const reason = `"><img src=x onerror=alert(1)> שלום 😀 ${"x".repeat(100_000)}`;
+  const entry = await api.connector("orders");
+  const status = { ...entry.status, state: { realtime: { name: "s" } }, status: { failed: { reason } } };
+  const body = JSON.stringify({ ...entry, status });
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    const list = `{"connectors":[${body}]}`;
+    if (pathname === "/api/v1/connectors") void request.respond(json(list));
+    else if (pathname === "/api/v1/connectors/orders") void request.respond(json(body));
+    else void request.continue();
+  });
+  await page.goto(`${service.url}/console/connectors/orders`);
+  await shows(page, "<img src=x onerror=alert(1)> שלום 😀 xxx");
+  expect((await page.$$("main img")).length).toBe(0);
+  const [width, height] = await page.$eval("html", (html) => [html.scrollWidth, html.scrollHeight]);
+  expect(width).toBeLessThanOrEqual(1_280);
+  expect(height).toBeLessThan(4_000);
+  await press(page, ".reason button");
+  expect((await textOf(page)).length).toBeGreaterThan(100_000);
+});
+
+const json = (body: string) => ({ status: 200, contentType: "application/json", body });
+
 /** Answers all that the page asks of the API, but whether somebody is signed in and which connectors there are. */
 async function answerAll(page: Page, answer: Partial<ResponseForRequest>): Promise<void> {
   await page.setRequestInterception(true);

@@ -11,8 +11,12 @@ import { bytes, perSecond } from "../../text/numbers.ts";
 import { duration } from "../../text/times.ts";
 import type { ListedConnector } from "./connector-order.ts";
 
+/** In characters. The connector's own page has the rest. */
+const longestDetail = 500;
+
 export function ConnectorRow({ entry, condition }: ListedConnector) {
   const { connector, status } = entry;
+  const detail = condition.detail?.slice(0, longestDetail);
   return (
     <article class="connector-row">
       <div class="who">
@@ -31,9 +35,9 @@ export function ConnectorRow({ entry, condition }: ListedConnector) {
       </div>
       <div class="how">
         <Badge tone={condition.tone}>{condition.word}</Badge>
-        {condition.detail && (
-          <p class="small soft detail" title={condition.detail}>
-            {condition.detail}
+        {detail && (
+          <p class="small soft detail" title={detail}>
+            {detail}
           </p>
         )}
       </div>

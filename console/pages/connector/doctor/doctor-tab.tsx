@@ -3,6 +3,7 @@ import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
 import { answer } from "../../../api/client.ts";
 import { sinkKind } from "../../../connector/endpoints.ts";
+import { Reason } from "../../../connector/reason.tsx";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
@@ -96,7 +97,7 @@ function Finding({
         {connector === null && <span class="small soft">of the service</span>}
       </div>
       <div class="stack tight">
-        <p class="reason">{finding}</p>
+        <Reason text={finding} />
         {commands.length > 0 && <Command text={commandsText(commands)} what="what mends it" />}
       </div>
     </li>

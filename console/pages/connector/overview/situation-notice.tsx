@@ -1,4 +1,5 @@
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { Reason } from "../../../connector/reason.tsx";
 import { SqlCommands } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
@@ -12,7 +13,7 @@ export function SituationNotice({ entry }: { readonly entry: GivenConnector }) {
   return (
     <>
       <Notice tone={tone} title={title}>
-        {reason && <p class="reason">{reason}</p>}
+        {reason && <Reason text={reason} />}
         {advice && <p>{advice}</p>}
         {code && (
           <p class="small soft">
@@ -26,7 +27,7 @@ export function SituationNotice({ entry }: { readonly entry: GivenConnector }) {
           <summary class="small">
             Last error of this run, now over: <code>{past.code}</code>, <TimeAgo at={past.at} />
           </summary>
-          <p class="reason small soft">{past.reason}</p>
+          <Reason text={past.reason} class="small soft" />
         </details>
       )}
     </>

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Task } from "../../../../src/connector/task.ts";
 import { answer } from "../../../api/client.ts";
+import { Reason } from "../../../connector/reason.tsx";
 import { TableName } from "../../../connector/table-name.tsx";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
@@ -43,7 +44,7 @@ export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
         )}
       </div>
       {task.state === "Running" && <TaskProgress table={table} task={task} />}
-      {task.reason && <p class={`reason small ${isFailing ? "wrong" : "soft"}`}>{task.reason}</p>}
+      {task.reason && <Reason text={task.reason} class={`small ${isFailing ? "wrong" : "soft"}`} />}
       {canAct && <TaskButtons {...{ id: entry.connector.id, task, table, show }} />}
     </li>
   );
