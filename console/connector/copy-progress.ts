@@ -24,6 +24,13 @@ export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
   return { done, all, note: `${tablesText}, ${shortCount(rows)} rows` };
 }
 
+/** As many rows as the source expected are there, and a table is not done: its keys and indexes follow, or more rows. */
+export function isFinishing({ progress }: ConnectorStatus): boolean {
+  if (!progress) return false;
+  const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
+  return estimated_rows > 0 && rows >= estimated_rows && tables_done < tables;
+}
+
 /** Seconds until the copy is done at this speed; null: too early to tell. */
 export function secondsLeft(done: number, all: number, rowsPerSecond: number | null): number | null {
   if (rowsPerSecond === null || rowsPerSecond <= 0 || all <= done || done === 0) return null;

@@ -11,6 +11,7 @@ interface SignInProps {
   readonly session: Session;
   readonly takesBasic: boolean;
   readonly takesBearer: boolean;
+  readonly usedBearer: boolean;
 }
 
 export function SignInPage(props: SignInProps) {
@@ -41,8 +42,9 @@ export function SignInAgain(props: SignInProps) {
   );
 }
 
-function SignInForm({ session, takesBasic, takesBearer }: SignInProps) {
-  const [kind, setKind] = useState<Credentials["kind"]>(takesBasic || !takesBearer ? "basic" : "bearer");
+function SignInForm({ session, takesBasic, takesBearer, usedBearer }: SignInProps) {
+  const isBasicFirst = takesBasic && !(takesBearer && usedBearer);
+  const [kind, setKind] = useState<Credentials["kind"]>(isBasicFirst || !takesBearer ? "basic" : "bearer");
   const [username, setUsername] = useState("");
   const [secret, setSecret] = useState("");
   const [error, setError] = useState<unknown>(null);

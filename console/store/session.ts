@@ -1,7 +1,12 @@
 // Who uses the console, and what they may do.
 
 import { type Api, answer, connect } from "../api/client.ts";
-import { basicCredentials, bearerCredentials, storeCredentials } from "../api/credentials.ts";
+import {
+  basicCredentials,
+  bearerCredentials,
+  storeCredentials,
+  storedCredentials,
+} from "../api/credentials.ts";
 import { ApiProblem } from "../api/problem.ts";
 import { Store } from "./store.ts";
 
@@ -14,6 +19,8 @@ export type SessionState =
       /** The ways that the service takes. */
       readonly takesBasic: boolean;
       readonly takesBearer: boolean;
+      /** A token was taken before: it is asked for first. */
+      readonly usedBearer: boolean;
       /** Not null: the credentials that somebody used no longer do. What they typed is still there. */
       readonly access: Access | null;
     }
@@ -63,6 +70,7 @@ export class Session {
   }
 
   #refused(challenge: string): void {
+    const usedBearer = storedCredentials()?.startsWith("Bearer ") === true;
     storeCredentials(null);
     const before = this.state.value;
     // Pages go on asking: one refusal is enough.
@@ -71,7 +79,7 @@ export class Session {
       kind: "signedOut",
       takesBasic: /\bbasic\b/i.test(challenge),
       takesBearer: /\bbearer\b/i.test(challenge),
-      access: before.kind === "signedIn" ? before.access : null,
+      ...{ usedBearer, access: before.kind === "signedIn" ? before.access : null },
     });
   }
 }

@@ -106,6 +106,7 @@ test("credentials that are no longer taken are asked for over what was typed, al
     environment.MILLRACE_API_TOKEN = "second";
     await changing.launch();
     await shows(page, "Sign in again", "body");
+    expect(await violationsOf(page)).toEqual([]);
     await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 2);
     await fillField(page, "secret", "second");
     await page.keyboard.press("Enter");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
-import { copyProgress, secondsLeft } from "../../console/connector/copy-progress.ts";
+import { copyProgress, isFinishing, secondsLeft } from "../../console/connector/copy-progress.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
 import { connectorsOf, withoutConnector, withStatus } from "../../console/store/connectors.ts";
 import { lastStepEnd, noSamples, rateOf, wholeWindow, withAnswer } from "../../console/store/samples.ts";
@@ -85,6 +85,14 @@ describe("the condition", () => {
     const one = { ...progress, snapshot: { ...progress.snapshot, tables: 1 } };
     expect(conditionOf({ ...copying, progress: one }).detail).toBe("public.t");
   });
+});
+
+test("a copy whose expected rows are all there is not done before its tables are", () => {
+  const at = (snapshot: Partial<RunProgress["snapshot"]>) =>
+    isFinishing({ ...streaming, progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } } });
+  expect(at({})).toBe(false);
+  expect(at({ rows: 1_000 })).toBe(true);
+  expect(at({ rows: 1_000, tables_done: 4 })).toBe(false);
 });
 
 describe("the list", () => {

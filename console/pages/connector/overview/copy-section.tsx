@@ -1,7 +1,8 @@
 import { useRef } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
-import { copyProgress, secondsLeft } from "../../../connector/copy-progress.ts";
+import { copyProgress, isFinishing, secondsLeft } from "../../../connector/copy-progress.ts";
 import { type CopyPoint, copyRate, withCopyPoint } from "../../../connector/copy-rate.ts";
+import { sinkKind } from "../../../connector/endpoints.ts";
 import { Progress } from "../../../parts/progress.tsx";
 import { bytes, perSecond } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
@@ -29,6 +30,9 @@ export function CopySection({ entry }: { readonly entry: GivenConnector }) {
       <p class="small soft">
         {snapshot && `${bytes(snapshot.bytes)} copied`}
         {rate !== null && ` · ${perSecond(rate)}`}
+        {isFinishing(status) &&
+          sinkKind(entry.connector) === "Postgres" &&
+          " · all expected rows are there; keys and indexes follow"}
       </p>
     </section>
   );
