@@ -5,13 +5,13 @@ import { type Readable, Store } from "../store/store.ts";
 const current = new Store(location.pathname + location.search);
 addEventListener("popstate", () => {
   const to = location.pathname + location.search;
-  // The browser has moved already: it is put back.
-  if (holder?.(to)) history.pushState(null, "", current.value);
+  // The browser has moved already: it is put back. Where it was led to is one step back from there.
+  if (holder?.(to, () => history.back())) history.pushState(null, "", current.value);
   else current.set(to);
 });
 
-/** Returns whether the move is held back, to ask first. */
-type Holder = (to: string) => boolean;
+/** Returns whether the move is held back, to ask first. `move` makes it after all. */
+type Holder = (to: string, move: () => void) => boolean;
 let holder: Holder | null = null;
 
 /** Asks `hold` before each move within the console. Returns how to stop it. */
@@ -27,7 +27,8 @@ export const address: Readable<string> = current;
 
 /** `replace`: without a step for the browser's back button. */
 export function navigate(to: string, { replace = false } = {}): void {
-  if (to === location.pathname + location.search || holder?.(to)) return;
+  const isHere = to === location.pathname + location.search;
+  if (isHere || holder?.(to, () => navigate(to, { replace }))) return;
   if (replace) history.replaceState(null, "", to);
   else history.pushState(null, "", to);
   const isOtherPage = !replace;

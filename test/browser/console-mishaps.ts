@@ -86,6 +86,23 @@ test("what somebody else changed meanwhile is shown, and kept", async () => {
   expect([name, sink.webhook?.path_template]).toEqual(["mine", "theirs"]);
 });
 
+test("a form that is left by the back button does not come again with the next step back", async () => {
+  await using opened = await chromium.open(service.url, "/");
+  const { page } = opened;
+  const back = () => page.evaluate("history.back()");
+  await press(page, ".connector-row a");
+  await press(page, ".actions a");
+  await fillField(page, "/source/postgres/connection/user", "typed");
+  await back();
+  await page.waitForSelector("dialog[open]");
+  expect(new URL(page.url()).pathname).toEndWith("/orders/edit");
+  await press(page, "dialog .button.danger");
+  await waitFor("the connector's page", async () => new URL(page.url()).pathname.endsWith("/orders"));
+  await back();
+  await waitFor("the list", async () => new URL(page.url()).pathname === "/");
+  expect(opened.complaints).toEqual([]);
+});
+
 test("credentials that are no longer taken are asked for over what was typed, also over a question", async () => {
   const environment = { MILLRACE_API_TOKEN: "first" };
   await using changing = await serve("changing", environment);

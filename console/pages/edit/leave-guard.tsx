@@ -2,19 +2,19 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Confirm } from "../../parts/confirm.tsx";
-import { holdMoves, navigate } from "../../route/location.ts";
+import { holdMoves } from "../../route/location.ts";
 import { routeOf } from "../../route/route.ts";
 
 export function LeaveGuard({ isDirty }: { readonly isDirty: () => boolean }) {
-  const [target, setTarget] = useState<string | null>(null);
+  const [move, setMove] = useState<(() => void) | null>(null);
   const latest = useRef(isDirty);
   latest.current = isDirty;
   const isLeaving = useRef(false);
   useEffect(() => {
     const here = location.pathname + location.search;
-    const release = holdMoves((to) => {
+    const release = holdMoves((to, makeMove) => {
       if (isLeaving.current || !latest.current() || isSamePage(here, to)) return false;
-      setTarget(to);
+      setMove(() => makeMove);
       return true;
     });
     const ask = (event: BeforeUnloadEvent) => {
@@ -26,10 +26,10 @@ export function LeaveGuard({ isDirty }: { readonly isDirty: () => boolean }) {
       removeEventListener("beforeunload", ask);
     };
   }, []);
-  if (target === null) return null;
+  if (move === null) return null;
   const leave = async () => {
     isLeaving.current = true;
-    navigate(target);
+    move();
   };
   return (
     <Confirm
@@ -37,7 +37,7 @@ export function LeaveGuard({ isDirty }: { readonly isDirty: () => boolean }) {
       action="Leave"
       isDangerous
       run={leave}
-      onClose={() => setTarget(null)}
+      onClose={() => setMove(null)}
     >
       <p>What you have typed here is not saved, and will be lost.</p>
     </Confirm>
