@@ -8,7 +8,9 @@ import type { Page } from "puppeteer-core";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { Chromium, type PageOptions } from "../support/browser/chromium.ts";
+import { Chromium } from "../support/browser/chromium.ts";
+import type { PageOptions } from "../support/browser/look.ts";
+import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -83,20 +85,17 @@ async function press(page: Page, name: string): Promise<void> {
   await page.keyboard.press("Enter");
 }
 
-const looks: readonly PageOptions[] = [{ theme: "light" }, { theme: "dark", width: 320, height: 640 }];
 const tabs = ["", "tables", "tasks", "history", "doctor", "configuration"];
 
 describe.each(tabs)("the tab %p", (tab) => {
   test("breaks no rule of access, and fits on a phone", async () => {
-    for (const look of looks) {
-      await using opened = await open(tab, look);
-      await opened.page.waitForSelector("main h2");
-      await opened.page.waitForNetworkIdle({ concurrency: 1 });
-      expect(await violationsOf(opened.page)).toEqual([]);
-      const tooWide = await opened.page.$eval("html", (html) => html.scrollWidth - html.clientWidth);
-      expect(tooWide).toBe(0);
-      expect(opened.complaints).toEqual([]);
-    }
+    await holdsInEveryLook(
+      (look) => open(tab, look),
+      async (page) => {
+        await page.waitForSelector("main h2");
+        await page.waitForNetworkIdle({ concurrency: 1 });
+      },
+    );
   });
 });
 

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import puppeteer, { type Browser, type Page } from "puppeteer-core";
+import { mediaFeatures, type PageOptions, viewport } from "./look.ts";
 
 const program = process.env.MILLRACE_CHROMIUM ?? "/usr/bin/chromium";
 
@@ -12,14 +13,6 @@ export interface OpenedPage extends AsyncDisposable {
   readonly page: Page;
   /** What the browser had to say: errors, requests that failed, violations of the policy, requests to elsewhere. */
   readonly complaints: string[];
-}
-
-export interface PageOptions {
-  readonly theme?: "light" | "dark";
-  readonly width?: number;
-  readonly height?: number;
-  /** 2: as at 200 % zoom of the same window. */
-  readonly zoom?: number;
 }
 
 export class Chromium implements AsyncDisposable {
@@ -44,18 +37,10 @@ export class Chromium implements AsyncDisposable {
 
   /** A page in a browser context of its own: nobody is signed in. `origin`: the only one that may be asked. */
   async open(origin: string, path: string, options: PageOptions = {}): Promise<OpenedPage> {
-    const { theme = "light", width = 1280, height = 900, zoom = 1 } = options;
     const context = await this.browser.createBrowserContext();
     const page = await context.newPage();
-    await page.emulateMediaFeatures([
-      { name: "prefers-color-scheme", value: theme },
-      { name: "prefers-reduced-motion", value: "reduce" },
-    ]);
-    await page.setViewport({
-      width: Math.round(width / zoom),
-      height: Math.round(height / zoom),
-      deviceScaleFactor: zoom,
-    });
+    await page.emulateMediaFeatures(mediaFeatures(options));
+    await page.setViewport(viewport(options));
     const complaints = complaintsOf(page, origin);
     await page.goto(origin + path);
     return { page, complaints, [Symbol.asyncDispose]: () => context.close() };
