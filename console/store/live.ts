@@ -7,12 +7,12 @@ import type { ServerEvent } from "../api/event-parser.ts";
 import { readEventStream } from "../api/event-stream.ts";
 import { ApiProblem } from "../api/problem.ts";
 import {
+  type ConnectorDraft,
   type Connectors,
   connectorsOf,
   isCopying,
-  withConnector,
-  withoutConnector,
-  withStatus,
+  putConnector,
+  putStatus,
 } from "./connectors.ts";
 import { untilShown, whileShown } from "./page-visibility.ts";
 import { Store } from "./store.ts";
@@ -23,7 +23,10 @@ export type Link = "connecting" | "live" | "polling" | "lost";
 const pollMs = 5_000;
 /** Also while events come: progress is no event of its own. While something is copied, somebody watches how far it is. */
 const refreshMs = 15_000;
-const reconnectMs = 2_000;
+/** The service is asked whether it is there this often: one that hangs keeps its connections open. */
+const lookMs = 2_500;
+const answerMs = 4_000;
+const reconnectMs = 1_000;
 /** The list comes much sooner, or the service does not answer. */
 const listDeadlineMs = 15_000;
 /** Changes are shown at most this often, however many come. */
@@ -46,7 +49,9 @@ export class Live {
   readonly #ended = new AbortController();
   /** Events that came while the list was on its way: they are newer than it, or say the same. */
   #waiting: ServerEvent[] | null = null;
-  #unshown: Connectors | null = null;
+  #unshown: ConnectorDraft | null = null;
+  /** The list that is on its way. */
+  #loading = new AbortController();
   #lastEventId = "";
   #isStreaming = false;
 
@@ -58,6 +63,7 @@ export class Live {
   start(): void {
     void this.#keepStreaming();
     void this.#keepPolling();
+    void this.#keepLooking();
   }
 
   stop(): void {
@@ -68,10 +74,9 @@ export class Live {
   async refresh(id: string): Promise<void> {
     try {
       const entry = await answer(this.api.connectors({ connector_id: id }).get());
-      this.#show(withConnector(this.#known(), entry));
+      this.#show((draft) => putConnector(draft, entry));
     } catch (error) {
-      if (error instanceof ApiProblem && error.status === 404)
-        this.#show(withoutConnector(this.#known(), id));
+      if (error instanceof ApiProblem && error.status === 404) this.#show((draft) => draft.delete(id));
     }
   }
 
@@ -116,6 +121,29 @@ export class Live {
     }
   }
 
+  /** Finds out soon that the service is gone, and that it is there again. */
+  async #keepLooking(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      await pause(lookMs, signal);
+      if (document.hidden || signal.aborted) continue;
+      const isThere = await this.#answers();
+      if (isThere && this.link.value === "lost") await this.#reload();
+      if (isThere) continue;
+      this.#loading.abort();
+      this.link.set("lost");
+    }
+  }
+
+  async #answers(): Promise<boolean> {
+    try {
+      await answer(this.api.session.get({ fetch: { signal: AbortSignal.timeout(answerMs) } }));
+      return true;
+    } catch (error) {
+      return error instanceof ApiProblem && error.status > 0 && error.status < 500;
+    }
+  }
+
   /** Events come, the service answers, and nothing is copied. */
   #isCalm(): boolean {
     return this.#isStreaming && this.link.value === "live" && !isCopying(this.#known());
@@ -125,7 +153,9 @@ export class Live {
     if (this.#waiting) return;
     this.#waiting = [];
     try {
-      const fetch = { signal: AbortSignal.timeout(listDeadlineMs) };
+      this.#loading = new AbortController();
+      const deadline = AbortSignal.timeout(listDeadlineMs);
+      const fetch = { signal: AbortSignal.any([this.#loading.signal, deadline]) };
       const { connectors } = await answer(this.api.connectors.get({ fetch }));
       this.#unshown = null;
       this.connectors.set(connectorsOf(connectors));
@@ -147,10 +177,11 @@ export class Live {
     const content: unknown = JSON.parse(data);
     if (event === "status") {
       const { connector_id, run_id, status } = content as StatusEvent;
-      this.#show(withStatus(this.#known(), connector_id, run_id, status));
+      if (this.#known().has(connector_id))
+        this.#show((draft) => putStatus(draft, connector_id, run_id, status));
     } else if (event === "connector") {
       const { connector_id, change } = content as ConnectorEvent;
-      if (change === "deleted") this.#show(withoutConnector(this.#known(), connector_id));
+      if (change === "deleted") this.#show((draft) => draft.delete(connector_id));
       else void this.refresh(connector_id);
     } else if (event === "task") this.task.set(content as TaskEvent);
     else if (event === "reset") void this.#reload();
@@ -161,10 +192,10 @@ export class Live {
   }
 
   /** Gathers changes, so that a thousand connectors that change at once are rendered once. */
-  #show(connectors: Connectors): void {
+  #show(change: (draft: ConnectorDraft) => void): void {
     const isPlanned = this.#unshown !== null;
-    if (connectors === this.#known()) return;
-    this.#unshown = connectors;
+    this.#unshown ??= new Map(this.connectors.value);
+    change(this.#unshown);
     if (isPlanned) return;
     setTimeout(() => {
       if (this.#unshown) this.connectors.set(this.#unshown);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
 import { copyProgress, isFinishing, secondsLeft } from "../../console/connector/copy-progress.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
-import { connectorsOf, withoutConnector, withStatus } from "../../console/store/connectors.ts";
+import { connectorsOf, putConnector, putStatus } from "../../console/store/connectors.ts";
 import { lastStepEnd, noSamples, rateOf, wholeWindow, withAnswer } from "../../console/store/samples.ts";
 import type { GivenConnector } from "../../src/connector/connector.ts";
 import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
@@ -129,17 +129,28 @@ describe("the list", () => {
 });
 
 describe("what events change", () => {
-  const known = connectorsOf([connector("a", streaming, "2")]);
+  const running = connector("a", streaming, "2");
+  const known = () => connectorsOf([running]);
 
   test("a status of the present or a newer run counts", () => {
     const stopped = statuses.Stopped as ConnectorStatus;
-    expect(withStatus(known, "a", "3", stopped).get("a")).toMatchObject({ run_id: "3", status: stopped });
+    const draft = known();
+    putStatus(draft, "a", "3", stopped);
+    expect(draft.get("a")).toMatchObject({ run_id: "3", status: stopped });
   });
 
   test("one of an older run, or of a connector that is not known, changes nothing", () => {
-    expect(withStatus(known, "a", "1", streaming)).toBe(known);
-    expect(withStatus(known, "b", "9", streaming)).toBe(known);
-    expect(withoutConnector(known, "b")).toBe(known);
+    const draft = known();
+    putStatus(draft, "a", "1", streaming);
+    putStatus(draft, "b", "9", streaming);
+    expect([...draft]).toEqual([["a", running]]);
+  });
+
+  test("a connector takes its own place", () => {
+    const draft = known();
+    putConnector(draft, connector("a", streaming, "4"));
+    expect(draft.size).toBe(1);
+    expect(draft.get("a")?.run_id).toBe("4");
   });
 });
 

@@ -1,0 +1,141 @@
+// What the console shows while the service does not answer, or a proxy keeps its events back; and that it comes back by itself.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page } from "puppeteer-core";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { Chromium } from "../support/browser/chromium.ts";
+import { textOf } from "../support/browser/form.ts";
+import { holdsInEveryLook } from "../support/browser/looks.ts";
+import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
+import { StagedService } from "../support/browser/staged-service.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let service: ServiceProcess;
+let chromium: Chromium;
+let directory: string;
+
+beforeAll(async () => {
+  const binary = await compiledBinary();
+  directory = await mkdtemp(join(tmpdir(), "millrace-lost-connection-"));
+  service = await ServiceProcess.start({
+    command: [binary],
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
+  });
+  chromium = await Chromium.launch();
+  const connection = { host: "127.0.0.1", port: 9, user: "u", password: "p", database: "d" };
+  await new ApiClient(service.url).createConnector("sleeper", {
+    disabled: true,
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: { webhook: { url: "http://127.0.0.1:9/" } },
+  });
+}, 180_000);
+
+afterAll(async () => {
+  await chromium?.[Symbol.asyncDispose]();
+  await service?.[Symbol.asyncDispose]();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+const link = (page: Page, state: string, timeoutMs = 10_000) =>
+  waitFor(
+    state,
+    async () => {
+      const shown = await page.$eval(".link-state", (found) => found.textContent);
+      if (shown !== state) throw new Error(`it shows ${shown}`);
+      return true;
+    },
+    { timeoutMs },
+  );
+
+/** Ways in which a service goes, and comes again. */
+const ways = {
+  "that hangs": {
+    go: () => void process.kill(service.pid!, "SIGSTOP"),
+    come: () => void process.kill(service.pid!, "SIGCONT"),
+  },
+  "that is killed": { go: () => service.kill(), come: () => service.launch() },
+};
+
+describe.each(Object.entries(ways))("a service %s", (_name, { go, come }) => {
+  test.each(["/", "/console/connectors/sleeper"])(
+    "is said to be away on %s, which stays, and comes back by itself",
+    async (path) => {
+      await using opened = await chromium.open(service.url, path);
+      const { page } = opened;
+      await link(page, "Live");
+      await waitFor("the connector", async () => (await textOf(page)).includes("sleeper"));
+      try {
+        await go();
+        await link(page, "Not connected", 8_000);
+        expect(await textOf(page)).toContain("Disabled");
+      } finally {
+        await come();
+      }
+      await link(page, "Live", 8_000);
+      expect(await textOf(page)).toContain("Disabled");
+    },
+    60_000,
+  );
+});
+
+describe("a proxy that keeps the events back", () => {
+  test("leaves statuses right within six seconds, and the page says how it gets them", async () => {
+    const connectors = new ManyConnectors(3);
+    await using staged = new StagedService(service.url, connectors);
+    staged.events = "swallowed";
+    await using opened = await chromium.open(staged.url, "/");
+    const { page } = opened;
+    await link(page, "Every 5 s");
+    const badges = () => page.$$eval(".connector-row .badge", (all) => all.map((badge) => badge.textContent));
+    await waitFor("the list", async () => (await badges()).length === 3);
+    for (const [state, word] of [
+      ["failed", "Failed"],
+      ["stopped", "Stopped"],
+    ] as const) {
+      connectors.set("c-0001", states[state]!);
+      await waitFor(word, async () => (await badges()).includes(word), { timeoutMs: 6_000 });
+    }
+    await link(page, "Every 5 s");
+    expect(opened.complaints).toEqual([]);
+  }, 60_000);
+});
+
+test("pages that are left, and tabs in the background, keep no connection from the one that is seen", async () => {
+  await using opened = await chromium.open(service.url, "/");
+  const { page } = opened;
+  for (let load = 0; load < 8; load++) {
+    await page.goto(service.url + (load % 2 === 0 ? "/console/service" : "/"));
+    await page.waitForSelector("main h1", { timeout: 3_000 });
+    await link(page, "Live");
+  }
+  for (let tab = 0; tab < 8; tab++) {
+    const other = await page.browserContext().newPage();
+    await other.goto(service.url);
+    await other.waitForSelector("main h1", { timeout: 3_000 });
+    await link(other, "Live");
+  }
+  await page.bringToFront();
+  await page.click(".main-nav a");
+  await link(page, "Live");
+  expect(opened.complaints).toEqual([]);
+}, 60_000);
+
+test("a lost connection breaks no rule of access", async () => {
+  await using staged = new StagedService(service.url, new ManyConnectors(3));
+  const lose = async (page: Page) => {
+    await link(page, "Live");
+    staged.isAway = true;
+    await link(page, "Not connected");
+  };
+  await holdsInEveryLook(
+    (look) => chromium.open(staged.url, "/", look),
+    lose,
+    (complaint) => complaint.includes("502"),
+  );
+}, 60_000);
