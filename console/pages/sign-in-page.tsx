@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ApiProblem } from "../api/problem.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -6,6 +6,8 @@ import { TextField } from "../parts/field.tsx";
 import { Failure, Notice } from "../parts/notice.tsx";
 import { useTitle } from "../route/use-title.ts";
 import type { Credentials, Session } from "../store/session.ts";
+
+const retryMs = 2_000;
 
 interface SignInProps {
   readonly session: Session;
@@ -121,9 +123,14 @@ function SignInFailure({ error }: { readonly error: unknown }) {
 
 export function UnreachablePage({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
   useTitle("Not connected");
+  useEffect(() => {
+    const timer = setInterval(retry, retryMs);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <main class="page">
       <Failure title="The service cannot be used now" error={error} retry={retry} />
+      <p class="soft">The page tries again by itself.</p>
     </main>
   );
 }

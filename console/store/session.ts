@@ -59,8 +59,13 @@ export class Session {
     if (authorization === null)
       throw new ApiProblem(401, "unauthorized", "A token has no spaces, and no letters beyond ASCII.");
     storeCredentials(authorization);
-    const { access } = await answer(this.api.session.get());
-    this.state.set({ kind: "signedIn", access });
+    try {
+      const { access } = await answer(this.api.session.get());
+      this.state.set({ kind: "signedIn", access });
+    } catch (error) {
+      storeCredentials(null);
+      throw error;
+    }
   }
 
   signOut(): void {

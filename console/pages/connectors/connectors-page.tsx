@@ -3,6 +3,7 @@ import type { Tone } from "../../connector/condition.ts";
 import { useConsole } from "../../console-context.ts";
 import { FilterButton, SearchField } from "../../parts/filter.tsx";
 import { Failure } from "../../parts/notice.tsx";
+import { ReadOnlyNote } from "../../parts/read-only-note.tsx";
 import { useMedia } from "../../parts/use-media.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { Link } from "../../route/link.tsx";
@@ -45,10 +46,12 @@ export function ConnectorsPage() {
     <>
       <div class="row apart">
         <h1>Connectors</h1>
-        {access === "Full" && (
+        {access === "Full" ? (
           <Link class="button primary" to={{ page: "new", from: null }}>
             New connector
           </Link>
+        ) : (
+          <ReadOnlyNote />
         )}
       </div>
       <div class="row apart">

@@ -3,6 +3,7 @@ import { conditionOf } from "../../../connector/condition.ts";
 import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
+import { ReadOnlyNote } from "../../../parts/read-only-note.tsx";
 import { ConnectorActions } from "./connector-actions.tsx";
 
 /** Which connector it is, how it is, and what can be done to it. */
@@ -27,7 +28,7 @@ export function ConnectorHead({ entry }: { readonly entry: GivenConnector }) {
           </span>
         </p>
       </div>
-      {access === "Full" && <ConnectorActions entry={entry} />}
+      {access === "Full" ? <ConnectorActions entry={entry} /> : <ReadOnlyNote />}
     </header>
   );
 }
