@@ -51,3 +51,8 @@ export function Failure({ title, error, retry }: FailureProps) {
     </Notice>
   );
 }
+
+/** Stands where others find buttons. */
+export function ReadOnlyNote() {
+  return <p class="small soft">You may only read: changes need the full credentials.</p>;
+}

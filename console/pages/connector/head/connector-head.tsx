@@ -3,7 +3,7 @@ import { conditionOf } from "../../../connector/condition.ts";
 import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
-import { ReadOnlyNote } from "../../../parts/read-only-note.tsx";
+import { ReadOnlyNote } from "../../../parts/notice.tsx";
 import { ConnectorActions } from "./connector-actions.tsx";
 
 /** Which connector it is, how it is, and what can be done to it. */
