@@ -1,9 +1,9 @@
+import { Progress } from "../../charts/progress.tsx";
+import { Sparkline } from "../../charts/sparkline.tsx";
 import { copyProgress } from "../../connector/copy-progress.ts";
 import { sinkKind, sinkName, sourceName } from "../../connector/endpoints.ts";
 import { useConsole } from "../../console-context.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { Progress } from "../../parts/progress.tsx";
-import { Sparkline } from "../../parts/sparkline.tsx";
 import { Link } from "../../route/link.tsx";
 import { rateOf, wholeWindow } from "../../store/samples.ts";
 import { useStore } from "../../store/store.ts";

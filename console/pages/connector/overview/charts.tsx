@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { Chart } from "../../../parts/chart.tsx";
+import { Chart } from "../../../charts/chart.tsx";
 import { Choice } from "../../../parts/choice.tsx";
 import { useNow } from "../../../parts/clock.ts";
 import { bytes, perSecond } from "../../../text/numbers.ts";

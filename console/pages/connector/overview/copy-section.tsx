@@ -1,9 +1,9 @@
 import { useRef } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import { Progress } from "../../../charts/progress.tsx";
 import { copyProgress, isFinishing, secondsLeft } from "../../../connector/copy-progress.ts";
 import { type CopyPoint, copyRate, withCopyPoint } from "../../../connector/copy-rate.ts";
 import { sinkKind } from "../../../connector/endpoints.ts";
-import { Progress } from "../../../parts/progress.tsx";
 import { bytes, perSecond } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
 

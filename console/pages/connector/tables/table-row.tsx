@@ -1,9 +1,9 @@
 import type { TableStatus } from "../../../../src/connector/table-status.ts";
+import { Progress } from "../../../charts/progress.tsx";
 import { almostAll } from "../../../connector/copy-progress.ts";
 import { TableName } from "../../../connector/table-name.tsx";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
-import { Progress } from "../../../parts/progress.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { shortCount } from "../../../text/numbers.ts";
 import { tableTone, tableWord } from "./table-order.ts";

@@ -1,11 +1,11 @@
 // The tests of one side: each with its outcome, and what to paste where.
 
 import { ApiProblem } from "../../../api/problem.ts";
+import { Progress } from "../../../charts/progress.tsx";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { Command, SqlCommands } from "../../../parts/command.tsx";
 import { Failure, Notice } from "../../../parts/notice.tsx";
-import { Progress } from "../../../parts/progress.tsx";
 import { plural } from "../../../text/numbers.ts";
 import { useForm } from "../form/form-context.ts";
 import type { ShownCheck, ShownChecks } from "../model/checks.ts";
