@@ -125,10 +125,12 @@ test("a connector of rounds: what is copied counts as streamed, until the next r
     null,
   );
   await until(runtime, "tables_rounds", ["a Streaming 0", "b Streaming 0", "u Excluded 0"]);
+  const phase = async () => (await runtime.connectors.get("tables_rounds")).status.state;
+  await waitFor("the end of the round", async () => (await phase()).complete !== undefined);
   // The next round cannot read one of them: its copy waits behind a lock.
   await using session = await server.connect("tables_rounds_source");
   await session.query("begin; lock table b in access exclusive mode");
-  await runtime.connectors.command("tables_rounds", "Restart");
+  await runtime.connectors.command("tables_rounds", "ReInitialize");
   const stateOf = async (name: string) =>
     (await runtime.connectors.tables("tables_rounds")).find((table) => table.name === name)?.state;
   await waitFor("the copy", async () => (await stateOf("b")) !== "Streaming");
