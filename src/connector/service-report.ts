@@ -57,6 +57,8 @@ export const ReplicaSchema = strictObject(
 
 export const ReplicaListSchema = strictObject({
   replicas: Type.Array(ReplicaSchema),
-  this: Type.String({ description: "Id of the replica that answers." }),
+  // It is always given. As a required member it would be an argument of a constructor that a generator for Go writes,
+  // where the name is taken.
+  this: Type.Optional(Type.String({ description: "Id of the replica that answers." })),
 });
 export type ReplicaList = Static<typeof ReplicaListSchema>;

@@ -57,6 +57,13 @@ describe("names", () => {
     }
   });
 
+  test("no required property has a name that Go's constructors need", () => {
+    const taken = Object.entries(components).filter(([, { required }]) =>
+      (required as string[] | undefined)?.includes("this"),
+    );
+    expect(taken.map(([name]) => name)).toEqual([]);
+  });
+
   test("`static_` has no second name", () => {
     expect(components.WebhookSinkHeadersRequest?.properties).not.toHaveProperty("static");
     expect(components.WebhookSinkHeadersPatch?.properties).not.toHaveProperty("static");
