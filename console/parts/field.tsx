@@ -17,19 +17,17 @@ export interface FieldAttributes {
   readonly "aria-invalid"?: boolean;
 }
 
-/** One field of a form, with its label, and what is wrong with it beside it. */
-export function Field({ label, hint, error, children }: FieldProps) {
-  const id = useId();
+type Notes = Pick<FieldProps, "hint" | "error"> & { readonly id: string };
+
+/** Ties an input to the notes below it, for those who hear the page. */
+function noted({ id, hint, error }: Notes): Omit<FieldAttributes, "id" | "class"> {
   const described = [hint ? `${id}-hint` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
-  const attributes: FieldAttributes = {
-    ...{ id, class: "input" as const },
-    ...(described && { "aria-describedby": described }),
-    ...(error && { "aria-invalid": true }),
-  };
+  return { ...(described && { "aria-describedby": described }), ...(error && { "aria-invalid": true }) };
+}
+
+function FieldNotes({ id, hint, error }: Notes) {
   return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      {children(attributes)}
+    <>
       {hint && (
         <span class="hint" id={`${id}-hint`}>
           {hint}
@@ -40,6 +38,19 @@ export function Field({ label, hint, error, children }: FieldProps) {
           {error}
         </span>
       )}
+    </>
+  );
+}
+
+/** One field of a form, with its label, and what is wrong with it beside it. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const attributes: FieldAttributes = { id, class: "input", ...noted({ id, hint, error }) };
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(attributes)}
+      <FieldNotes {...{ id, hint, error }} />
     </div>
   );
 }
@@ -150,28 +161,17 @@ interface CheckFieldProps {
 
 export function CheckField({ label, hint, error, checked, onChecked, name, disabled }: CheckFieldProps) {
   const id = useId();
-  const described = [hint ? `${id}-hint` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
   return (
     <div class="check">
       <input
         type="checkbox"
         {...{ id, name, checked, disabled }}
-        {...(described && { "aria-describedby": described })}
-        {...(error && { "aria-invalid": true })}
+        {...noted({ id, hint, error })}
         onChange={(event) => onChecked(event.currentTarget.checked)}
       />
       <div class="field">
         <label for={id}>{label}</label>
-        {hint && (
-          <span class="hint" id={`${id}-hint`}>
-            {hint}
-          </span>
-        )}
-        {error && (
-          <span class="error" id={`${id}-error`}>
-            {error}
-          </span>
-        )}
+        <FieldNotes {...{ id, hint, error }} />
       </div>
     </div>
   );
