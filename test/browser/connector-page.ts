@@ -1,17 +1,14 @@
 // The page of one connector in a real browser, served by the compiled program, over real Postgres servers.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -22,11 +19,10 @@ const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 let server: PostgresServer;
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
+let stage: ConsoleStage;
 let api: ApiClient;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
   server = await PostgresServer.start({ settings: { fsync: "off" } });
   for (const name of ["shop", "warehouse"]) await server.createDatabase(name);
   await server.query(
@@ -35,23 +31,15 @@ beforeAll(async () => {
      create schema ${quoted(oddSchema)}; create table ${quoted(oddSchema)}.${quoted(oddTable)} (id int primary key)`,
     "shop",
   );
-  directory = await mkdtemp(join(tmpdir(), "millrace-connector-page-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
-  api = new ApiClient(service.url);
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium, api } = stage);
   await api.createConnector("orders", connectorTo("warehouse"));
   await waitFor("the stream", async () => "realtime" in (await api.connector("orders")).status.state);
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
+  await stage?.[Symbol.asyncDispose]();
   await server?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
 
 /** No change of a table is allowed at the sink. */

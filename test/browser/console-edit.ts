@@ -1,14 +1,12 @@
 // The form of a connector in a real browser: created by keyboard alone, edited without its secrets, and refused at its fields.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { Chromium, type OpenedPage } from "../support/browser/chromium.ts";
+import type { Chromium, OpenedPage } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import {
   fieldValue,
   fillField,
@@ -21,7 +19,6 @@ import {
 import { focused, pressAt, tabTo, typeInto } from "../support/browser/keyboard.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -32,11 +29,10 @@ const hostile = ['we "quote" & <b>mark</b> 😀', "שלום עולם", "x".repea
 let server: PostgresServer;
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
+let stage: ConsoleStage;
 let api: ApiClient;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
   server = await PostgresServer.start({ settings: { fsync: "off" } });
   for (const name of ["shop", "warehouse", "big"]) await server.createDatabase(name);
   await server.query("create table orders (id int primary key, item text)", "shop");
@@ -48,21 +44,13 @@ beforeAll(async () => {
     `do $$ begin for i in 1..5000 loop ${many}; if i % 500 = 0 then commit; end if; end loop; end $$`,
     "big",
   );
-  directory = await mkdtemp(join(tmpdir(), "millrace-console-edit-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
-  api = new ApiClient(service.url);
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium, api } = stage);
 }, 240_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
+  await stage?.[Symbol.asyncDispose]();
   await server?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -372,12 +360,7 @@ describe("editing", () => {
 });
 
 test("whoever may only read is told so, and sees no form", async () => {
-  await using guarded = await ServiceProcess.start({
-    command: [await compiledBinary()],
-    environment: { MILLRACE_API_TOKEN: secret, MILLRACE_READ_TOKEN: readToken },
-    dataDirectory: join(directory, "guarded"),
-    workingDirectory: directory,
-  });
+  await using guarded = await stage.another({ MILLRACE_API_TOKEN: secret, MILLRACE_READ_TOKEN: readToken });
   await using opened = await chromium.open(guarded.url, "/console/new");
   await fillField(opened.page, "secret", readToken);
   await opened.page.keyboard.press("Enter");

@@ -1,33 +1,24 @@
 // Every state in which a reader may meet a connector, with its menus and dialogs open; and how soon each page is there.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 
 let service: ServiceProcess;
 let staged: StagedService;
 let chromium: Chromium;
-let directory: string;
+let stage: ConsoleStage;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
-  directory = await mkdtemp(join(tmpdir(), "millrace-console-states-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
+  stage = await ConsoleStage.start();
+  ({ service, chromium } = stage);
   const connection = { host: "127.0.0.1", port: 9, user: "u", password: "p", database: "d" };
-  await new ApiClient(service.url).createConnector("sleeper", {
+  await stage.api.createConnector("sleeper", {
     disabled: true,
     source: { postgres: { connection, replication_type: { logical_replication: {} } } },
     sink: { webhook: { url: "http://127.0.0.1:9/" } },
@@ -36,14 +27,11 @@ beforeAll(async () => {
   for (const [id, status] of Object.entries(states)) connectors.set(id, status);
   staged = new StagedService(service.url, connectors);
   staged.override = (path) => (path.endsWith("/tasks") ? Response.json([]) : null);
-  chromium = await Chromium.launch();
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
   await staged?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await stage?.[Symbol.asyncDispose]();
 });
 
 /** Presses the button of this name. */

@@ -1,47 +1,35 @@
 // The console in a real browser, served by the compiled program, over real Postgres servers.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
+let stage: ConsoleStage;
 let api: ApiClient;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
   server = await PostgresServer.start({ settings: { fsync: "off" } });
   for (const name of ["shop", "warehouse"]) await server.createDatabase(name);
   await server.query(
     "create table orders (id int primary key, item text); insert into orders values (7, 'tea')",
     "shop",
   );
-  directory = await mkdtemp(join(tmpdir(), "millrace-console-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
-  api = new ApiClient(service.url);
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium, api } = stage);
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
+  await stage?.[Symbol.asyncDispose]();
   await server?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
 });
 
 const open = (path: string, options?: PageOptions) => chromium.open(service.url, path, options);

@@ -1,35 +1,25 @@
 // What the console shows while the service does not answer, or a proxy keeps its events back; and that it comes back by itself.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { textOf } from "../support/browser/form.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
+let stage: ConsoleStage;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
-  directory = await mkdtemp(join(tmpdir(), "millrace-lost-connection-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium } = stage);
   const connection = { host: "127.0.0.1", port: 9, user: "u", password: "p", database: "d" };
-  await new ApiClient(service.url).createConnector("sleeper", {
+  await stage.api.createConnector("sleeper", {
     disabled: true,
     source: { postgres: { connection, replication_type: { logical_replication: {} } } },
     sink: { webhook: { url: "http://127.0.0.1:9/" } },
@@ -37,9 +27,7 @@ beforeAll(async () => {
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await stage?.[Symbol.asyncDispose]();
 });
 
 const link = (page: Page, state: string, timeoutMs = 10_000) =>
