@@ -7,6 +7,7 @@ import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { violationsOf } from "../support/browser/accessibility.ts";
 import type { Chromium } from "../support/browser/chromium.ts";
 import { ConsoleStage } from "../support/browser/console-stage.ts";
+import { loaded } from "../support/browser/loaded.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -77,13 +78,7 @@ const tabs = ["", "tables", "tasks", "history", "doctor", "configuration"];
 
 describe.each(tabs)("the tab %p", (tab) => {
   test("breaks no rule of access, and fits on a phone", async () => {
-    await holdsInEveryLook(
-      (look) => open(tab, look),
-      async (page) => {
-        await page.waitForSelector("main h2");
-        await page.waitForNetworkIdle({ concurrency: 1 });
-      },
-    );
+    await holdsInEveryLook((look) => open(tab, look), loaded);
   });
 });
 

@@ -8,6 +8,7 @@ import type { Page } from "puppeteer-core";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { Chromium, type OpenedPage } from "../support/browser/chromium.ts";
 import { textOf } from "../support/browser/form.ts";
+import { loaded } from "../support/browser/loaded.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
@@ -222,8 +223,7 @@ describe("whoever may only read", () => {
     await signedIn(page);
     for (const path of paths) {
       await page.goto(staged.url + path);
-      await page.waitForSelector("main h1");
-      await page.waitForNetworkIdle({ concurrency: 1, idleTime: 150 });
+      await loaded(page);
       const actions = await page.$$eval("main button, main a", (all) =>
         all.map((action) => action.textContent?.trim() ?? ""),
       );
@@ -308,7 +308,9 @@ test("a late refusal of earlier credentials does not sign out who has signed in 
   const [signOut] = await page.$$("xpath///button[normalize-space(.)='Sign out']");
   await signOut?.click();
   await signInByToken(page);
+  const refusal = page.waitForResponse((response) => response.status() === 401);
   late.resolve(new Response(null, { status: 401 }));
-  await page.waitForNetworkIdle({ concurrency: 1, idleTime: 300 });
+  await refusal;
+  await loaded(page);
   expect(await page.$("form input[name=secret]")).toBeNull();
 }, 30_000);
