@@ -209,6 +209,10 @@ describe("what brokers allow", () => {
     expect(await failure(cluster.bootstrap, timeout, "Config Transaction timeout")).toContain(
       "the brokers allow 60000 (transaction.max.timeout.ms)",
     );
+    const short = { config: { transactions: { enabled: true, timeout_ms: 2_000 } } };
+    expect(await warning(cluster.bootstrap, short, "Config Transaction timeout")).toContain(
+      "Set transactions.timeout_ms above 2000.",
+    );
     expect(await warning(cluster.bootstrap, {}, "Config Message size")).toContain(
       "message_max_bytes is 1000000",
     );

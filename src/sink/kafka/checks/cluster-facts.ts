@@ -48,7 +48,10 @@ const operation = { read: 3, write: 4 } as const;
 const unknownOperations = -(2 ** 31);
 const missingTopic = 3;
 
-const brokerKeys = ["message.max.bytes", "min.insync.replicas", "transaction.max.timeout.ms"];
+const brokerKeys = [
+  ...["message.max.bytes", "min.insync.replicas", "transaction.max.timeout.ms"],
+  ...["broker.session.timeout.ms", "replica.lag.time.max.ms"],
+];
 const topicKeys = ["max.message.bytes", "min.insync.replicas", "cleanup.policy"];
 
 /** `isOfTables`: whether a topic's name may be one of a table. Throws what the client throws. */

@@ -27,7 +27,11 @@ export const settingChecks: readonly SettingCheck[] = [
 
 /** Those that say nothing where transactions are off. */
 export const transactionChecks: readonly SettingCheck[] = [
-  ["Transaction timeout", "The brokers allow transactions.timeout_ms.", transactionTimeout],
+  [
+    "Transaction timeout",
+    "The brokers allow transactions.timeout_ms, and miss a dead broker within that time.",
+    transactionTimeout,
+  ],
   [
     "Checkpoint topic",
     `Nothing but newer records removes a record from topic ${checkpointTopic}.`,
@@ -76,10 +80,30 @@ function transactionTimeout(
 ): Finding {
   const most = number(brokerSettings, "transaction.max.timeout.ms");
   if (most === null) return unreadable;
-  if (ms <= most) return passed;
-  return failed(
-    `transactions.timeout_ms is ${ms}, and the brokers allow ${most} (transaction.max.timeout.ms): set it to ${most} or less.`,
+  if (ms > most)
+    return failed(
+      `transactions.timeout_ms is ${ms}, and the brokers allow ${most} (transaction.max.timeout.ms): set it to ${most} or less.`,
+    );
+  const missedMs = missedAfterMs(brokerSettings);
+  if (missedMs === null || ms > missedMs) return passed;
+  return warned(
+    `transactions.timeout_ms is ${ms}, and the brokers take up to ${missedMs} ms to miss one of them that is dead ` +
+      "(broker.session.timeout.ms, replica.lag.time.max.ms). A transaction that ends meanwhile may hold up the connector for " +
+      `request.timeout.ms of the brokers, 30 s by default. Set transactions.timeout_ms above ${missedMs}.`,
   );
+}
+
+/**
+ * How long replicas count as in sync when their broker is dead: until the controller misses it, or the leader, which looks twice in the
+ * time of its setting. The coordinator waits for them to record the end of a transaction, for the transaction's timeout. After that it
+ * tries again when it happens to wake up, after request.timeout.ms at the latest (TransactionMarkerChannelManager). Null: not known.
+ */
+function missedAfterMs(brokerSettings: Settings | null): number | null {
+  const sessionMs = number(brokerSettings, "broker.session.timeout.ms");
+  const lagMs = number(brokerSettings, "replica.lag.time.max.ms");
+  if (sessionMs === null && lagMs === null) return null;
+  const never = Number.POSITIVE_INFINITY;
+  return Math.min(sessionMs ?? never, (lagMs ?? never) * 1.5);
 }
 
 function messageSize(planned: Planned, facts: ClusterFacts): Finding {

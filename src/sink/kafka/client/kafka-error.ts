@@ -60,6 +60,8 @@ const remedies: Readonly<Record<string, string>> = {
     "Allow the user Describe and Write on the transactional_id, then start the connector.",
   SASL_AUTHENTICATION_FAILED: "Check auth: mechanism, username and password.",
   UNSUPPORTED_SASL_MECHANISM: "Set auth.mechanism to one that the brokers take.",
+  CONCURRENT_TRANSACTIONS:
+    "The brokers have not ended the transaction before yet: one of them may be away. It is asked again.",
   INVALID_TRANSACTION_TIMEOUT:
     "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
   INVALID_REPLICATION_FACTOR:
