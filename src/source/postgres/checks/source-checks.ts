@@ -120,7 +120,7 @@ export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): 
   if (partial.length === 0) return passed;
   return {
     type: "warned",
-    message: `An UPDATE that leaves a large value untouched comes without that value for ${listedTables(partial)}: a Postgres sink keeps what it has, a webhook row lacks the column.`,
+    message: `An UPDATE that leaves a large value untouched comes without that value for ${listedTables(partial)}: a Postgres sink keeps what it has, a row at a webhook or in Kafka lacks the column.`,
     commands: fullIdentity(partial),
   };
 }
