@@ -8,7 +8,6 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { DeliverySettings } from "../delivery/delivery-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
-import type { Acks } from "./client/produce-request.ts";
 import type { Compression } from "./client/record-batch.ts";
 import type { TopicPlan } from "./client/topics.ts";
 import type { LogOptions } from "./produce/producer-log.ts";
@@ -18,7 +17,6 @@ import type { SenderSettings } from "./produce/round-sender.ts";
 const answerMs = 5_000;
 /** The bound of what gathers, whatever the configuration allows: memory is bounded. */
 const mostBufferedBytes = 8 * 1024 * 1024;
-
 /** The service waits no longer for a run to stop. */
 const mostStopMs = 5_000;
 
@@ -87,7 +85,7 @@ export function producingSettings(sink: KafkaSinkConfig, connectorId: string): P
     },
     sender: {
       transactionalId: producer.transactions.enabled ? transactionalId(connectorId, config) : null,
-      acks: producer.acks === "Leader" ? ("Leader" satisfies Acks) : "All",
+      acks: producer.acks === "Leader" ? "Leader" : "All",
       compression: producer.compression_type.toLowerCase() as Compression,
       timeoutMs: producer.timeout_ms,
       maxRetries: producer.message_send_max_retries,

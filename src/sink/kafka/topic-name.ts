@@ -2,6 +2,7 @@
 
 import type { KafkaSinkConfig, NamingMode } from "../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { checkpointTopic } from "./checkpoint/checkpoint-topic.ts";
 
 export interface TopicTable {
   readonly database: string;
@@ -91,7 +92,7 @@ const placeholder = /\{\w+\}/;
 export function templatePattern({ topic_name_template: template }: Named): (topic: string) => boolean {
   const constant = template.split(placeholder).map((part) => RegExp.escape(part.replaceAll(illegal, "_")));
   const pattern = new RegExp(`^${constant.join(".+")}$`, "s");
-  return (topic) => pattern.test(topic) && !topic.startsWith("__") && topic !== "millrace.checkpoints";
+  return (topic) => pattern.test(topic) && !topic.startsWith("__") && topic !== checkpointTopic;
 }
 
 /** What every topic begins with; empty: nothing. */

@@ -10,7 +10,7 @@ import { ProducerLog } from "../produce/producer-log.ts";
 import { ProducerSession } from "../produce/producer-session.ts";
 import { PartitionQueue } from "../produce/round.ts";
 import { checkpointTopic, findCheckpoint, partKey } from "./checkpoint-topic.ts";
-import { written } from "./kafka-store.ts";
+import { utf8 } from "./kafka-store.ts";
 
 /**
  * Whoever still runs under the connector's transactional id is fenced. Without transactions there is no record. Throws errors of the
@@ -51,6 +51,6 @@ async function drop(
   const log = new ProducerLog(bounds, session, () => undefined);
   const queue = new PartitionQueue(checkpointTopic, partition);
   const tables = [...stored.record.parts.keys()].map((table) => partKey(checkpointKey, table));
-  for (const name of [...tables, checkpointKey]) log.add(queue, written(name), null, plainHeaders([]));
+  for (const name of [...tables, checkpointKey]) log.add(queue, utf8(name), null, plainHeaders([]));
   await log.seal(true);
 }

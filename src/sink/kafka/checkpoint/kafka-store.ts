@@ -105,7 +105,7 @@ export class KafkaStore implements CheckpointStore {
 
   #add(key: string, text: string | null): void {
     const headers = plainHeaders([[runHeader, this.run.id]]);
-    this.log.add(this.#queue!, written(key), text === null ? null : written(text), headers);
+    this.log.add(this.#queue!, utf8(key), text === null ? null : utf8(text), headers);
   }
 
   get #plan(): TopicPlan {
@@ -124,7 +124,7 @@ export function checkpointPlan(brokers: number, operationTimeoutMs: number): Top
   return { ...plan, operationTimeoutMs };
 }
 
-export function written(text: string): ByteWriter {
+export function utf8(text: string): ByteWriter {
   const bytes = encoder.encode(text);
   const out = new ByteWriter(bytes.length);
   out.all(bytes);

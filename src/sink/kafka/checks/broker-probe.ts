@@ -8,15 +8,15 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressOf } from "../client/broker-address.ts";
 import type { Tls } from "../client/kafka-connection.ts";
 
-/** How far the way to a broker leads. `code`: the system's word for what ended it; of an address that is refused, the reason. */
+/** How far a connection to a broker gets. `code`: the system's word for what ended it; of an address that is refused, the reason. */
 export type Probe =
-  | NoWay
+  | Unreached
   | { readonly end: "handshake"; readonly code: string; readonly speaksPlain: boolean }
   /** The connection stood, and the first request was not answered as Kafka does. */
   | { readonly end: "unanswered"; readonly code: string; readonly speaksTls: boolean }
   | { readonly end: "answered" };
 
-export interface NoWay {
+export interface Unreached {
   readonly end: "unresolved" | "refused" | "unreached";
   readonly code: string;
 }
@@ -51,7 +51,7 @@ export async function reachBroker(
   broker: string,
   resolver: AddressResolver,
   limit: AbortSignal,
-): Promise<Reached | NoWay> {
+): Promise<Reached | Unreached> {
   const { host, port } = addressOf(broker);
   let end: "unresolved" | "unreached" = "unresolved";
   let failure: unknown = null;

@@ -1,4 +1,4 @@
-// What the ways to the brokers come to, in words: name, port and TLS. Pure.
+// What connecting to the brokers came to, in words: name, port and TLS. Pure.
 
 import { type Finding, failed, passed, skipped, warned } from "../../../connection/validation-log.ts";
 import { usesTls } from "../../../connector/config/kafka/kafka-rules.ts";

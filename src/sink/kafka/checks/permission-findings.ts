@@ -2,10 +2,9 @@
 
 import { type Finding, failed, passed, warned } from "../../../connection/validation-log.ts";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
+import { listed } from "../client/listed.ts";
 import type { Grant } from "./acl-command.ts";
 import type { ClusterFacts, Refusals, TopicFacts } from "./cluster-facts.ts";
-
-const toldTopics = 3;
 
 type Command = (grant: Grant) => string;
 
@@ -84,6 +83,5 @@ function isAuthorization({ id }: { readonly id: string }): boolean {
 }
 
 export function named(topics: readonly string[]): string {
-  const others = topics.length > toldTopics ? ` and ${topics.length - toldTopics} more` : "";
-  return `topic${topics.length > 1 ? "s" : ""} ${topics.slice(0, toldTopics).join(", ")}${others}`;
+  return `topic${topics.length > 1 ? "s" : ""} ${listed(topics)}`;
 }

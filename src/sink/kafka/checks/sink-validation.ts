@@ -40,7 +40,7 @@ import { checkpointPermission, topicPermission, transactionPermission } from "./
 import { settingChecks, transactionChecks } from "./setting-findings.ts";
 
 /** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
-const dueMs = { probe: 3_500, ways: 7_500, facts: 8_000, all: 9_000 };
+const dueMs = { probe: 3_500, reach: 7_500, facts: 8_000, all: 9_000 };
 const answerMs = 3_000;
 const off = skipped("Transactions are off.");
 
@@ -97,7 +97,7 @@ export async function validateKafkaSink(
   };
   const { auth } = settings.config.connection;
   const tls = await tlsOf(auth).catch((error: unknown) => toMillraceError(error));
-  const reached = await recordWays(validation, tls);
+  const reached = await recordConnections(validation, tls);
   const certificate = tls instanceof Error || typeof tls?.cert !== "string" ? null : tls.cert;
   const answers =
     log.failure === null && !(tls instanceof Error) ? await ask(validation, reached, tls) : null;
@@ -107,7 +107,7 @@ export async function validateKafkaSink(
 }
 
 /** Returns the brokers that are reached. */
-async function recordWays(
+async function recordConnections(
   { log, settings, resolver, by, signal }: Validation,
   tls: Tls | MillraceError | null,
 ): Promise<readonly string[]> {
@@ -153,7 +153,7 @@ async function ask(
           : [],
         transactionalId === null ? [] : tryTransactionalId(cluster, transactionalId, (ms) => Bun.sleep(ms)),
         sample instanceof Error ? [] : tryCreate(cluster, sample, samplePlan),
-        unreachedOf(facts.brokers.map(addressText), resolver, by(dueMs.ways)),
+        unreachedOf(facts.brokers.map(addressText), resolver, by(dueMs.reach)),
       ]);
       return { facts, checkpoint, transaction, topic, unreached };
     });
@@ -175,10 +175,12 @@ async function unreachedOf(
   resolver: AddressResolver,
   limit: AbortSignal,
 ): Promise<readonly string[]> {
-  const ways = await Promise.all(
-    brokers.map(async (broker) => ({ broker, way: await reachBroker(broker, resolver, limit) })),
+  const tried = await Promise.all(
+    brokers.map(async (broker) => ({ broker, result: await reachBroker(broker, resolver, limit) })),
   );
-  return ways.flatMap(({ broker, way }) => (way.end === "reached" ? [] : [`${broker} (${way.code})`]));
+  return tried.flatMap(({ broker, result }) =>
+    result.end === "reached" ? [] : [`${broker} (${result.code})`],
+  );
 }
 
 /** `answers` null: nothing was asked, as something has failed. */

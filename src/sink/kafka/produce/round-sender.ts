@@ -7,6 +7,7 @@ import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { isNetworkError, isPassing } from "../client/kafka-error.ts";
+import { listed } from "../client/listed.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import { readSettings } from "../client/topics.ts";
@@ -48,7 +49,6 @@ export interface SenderEvents {
 const silenceMs = 2_000;
 /** Of one request, about. */
 const requestBytes = 4 * 1024 * 1024;
-const toldTopics = 3;
 /** What of a key is told. */
 const toldKeyBytes = 200;
 const maxSequence = 0x8000_0000;
@@ -209,7 +209,7 @@ export class RoundSender {
       const why = answers
         ? "It may wait for replicas that are not in sync (min.insync.replicas), have much to do, or be behind a slow network."
         : "It answers nothing else either.";
-      const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${topics.slice(0, toldTopics).join(", ")}. ${why}`;
+      const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${listed(topics)}. ${why}`;
       this.#isTold = true;
       this.events.retrying(1, text);
     }
@@ -254,11 +254,7 @@ export class RoundSender {
   async #failure(error: unknown, waiting: Waiting): Promise<MillraceError> {
     if (error instanceof MillraceError) return error;
     const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
-    const others = topics.length > toldTopics ? ` and ${topics.length - toldTopics} more` : "";
-    const failure = this.producer.failure(
-      error,
-      `take messages of ${topics.slice(0, toldTopics).join(", ")}${others}`,
-    );
+    const failure = this.producer.failure(error, `take messages of ${listed(topics)}`);
     const isTooLarge = failure.code === "kafka_message_too_large" && error instanceof RefusedBatch;
     return isTooLarge ? await this.#tooLarge(failure, error.queue, waiting) : failure;
   }

@@ -12,6 +12,7 @@ import {
   isNetworkError,
   kafkaFailure,
 } from "../client/kafka-error.ts";
+import { listed } from "../client/listed.ts";
 import { askAgain, lostWaitMs, type Patience } from "./ask-again.ts";
 
 export interface ProducerOptions extends Patience {
@@ -29,7 +30,6 @@ export interface TopicPartition {
 
 /** A transaction's markers take some milliseconds, in which the next one cannot begin. */
 const busyWaitMs = 2;
-const toldTopics = 10;
 
 export class TransactionalProducer {
   #id = -1n;
@@ -76,10 +76,8 @@ export class TransactionalProducer {
     }));
     this.#begun ??= { monotonicMs: monotonic(), wallMs: nowMs() };
     const transaction = { transactionalId, producerId: this.#id, producerEpoch: this.#epoch, topics };
-    const names = topics.map(({ name }) => name);
-    const told =
-      names.length > toldTopics ? `${names.slice(0, toldTopics).join(", ")} and more` : names.join(", ");
-    await this.#ask(`add partitions of ${told} to a transaction`, (connection) =>
+    const names = listed(topics.map(({ name }) => name));
+    await this.#ask(`add partitions of ${names} to a transaction`, (connection) =>
       addPartitionsToTxnV3.api.async(connection, [{ ...transaction, verifyOnly: false }]),
     );
     for (const each of fresh) this.#added.add(nameOf(each));
