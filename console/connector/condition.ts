@@ -2,6 +2,7 @@
 
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { duration } from "../text/times.ts";
+import { behindSeconds, type KnownConnector } from "./known-connector.ts";
 
 export type Tone = "bad" | "warning" | "busy" | "good" | "idle";
 
@@ -14,11 +15,8 @@ export interface Condition {
   readonly rank: number;
 }
 
-/** From here on a connector that streams counts as behind. */
-export const behindSeconds = 60;
-
-export function conditionOf(status: ConnectorStatus): Condition {
-  const { state, status: health } = status;
+export function conditionOf({ status, isBehind }: Pick<KnownConnector, "status" | "isBehind">): Condition {
+  const { status: health } = status;
   if (health.failed) return { tone: "bad", word: "Failed", detail: health.failed.reason, rank: 0 };
   if (health.retry) {
     const { attempt, reason } = health.retry;
@@ -33,19 +31,31 @@ export function conditionOf(status: ConnectorStatus): Condition {
         : `${aside.length} tables are set aside.`;
     return { tone: "warning", word: "Needs you", detail, rank: 2 };
   }
-  const lag = status.progress?.lag_seconds ?? 0;
-  const isBehind = state.realtime !== undefined && lag >= behindSeconds;
+  const lag = status.progress?.lag_seconds ?? null;
   if (health.warning) {
-    const detail = isBehind ? `${duration(lag)} behind. ${health.warning.reason}` : health.warning.reason;
+    const detail = isBehind
+      ? `${capitalized(behindWords(lag))}. ${health.warning.reason}`
+      : health.warning.reason;
     return { tone: "warning", word: "Warning", detail, rank: 3 };
   }
   if (health.skipped) return { tone: "warning", word: "Skipped", detail: health.skipped.reason, rank: 4 };
-  if (isBehind)
-    return {
-      ...{ tone: "warning", word: "Behind", rank: 5 },
-      detail: `${duration(lag)} behind: the sink takes less than comes, or nothing.`,
-    };
+  if (isBehind) {
+    const why =
+      lag !== null && lag < behindSeconds
+        ? ", and it was more."
+        : ": the sink takes less than comes, or nothing.";
+    return { tone: "warning", word: "Behind", detail: capitalized(behindWords(lag)) + why, rank: 5 };
+  }
   return healthy(status);
+}
+
+/** "4 min 10 s behind"; "behind" where nobody knows by how much. */
+export function behindWords(lagSeconds: number | null): string {
+  return lagSeconds === null ? "behind" : `${duration(lagSeconds)} behind`;
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function healthy({ state, progress }: ConnectorStatus): Condition {

@@ -2,22 +2,27 @@
 
 import type { GivenConnector } from "../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { type KnownConnector, knownConnector } from "../connector/known-connector.ts";
 
-export type Connectors = ReadonlyMap<string, GivenConnector>;
-export type ConnectorDraft = Map<string, GivenConnector>;
+export type Connectors = ReadonlyMap<string, KnownConnector>;
+export type ConnectorDraft = Map<string, KnownConnector>;
 
-export function connectorsOf(list: readonly GivenConnector[]): ConnectorDraft {
-  return new Map(list.map((entry) => [entry.connector.id, entry]));
+/** @param before what was known until now */
+export function connectorsOf(list: readonly GivenConnector[], before: Connectors): ConnectorDraft {
+  return new Map(
+    list.map((entry) => [entry.connector.id, knownConnector(entry, before.get(entry.connector.id))]),
+  );
 }
 
 /** A status of a run that ended before the present one says nothing any more: run ids rise with time. */
 export function putStatus(draft: ConnectorDraft, id: string, runId: string, status: ConnectorStatus): void {
   const known = draft.get(id);
-  if (known && runId >= known.run_id) draft.set(id, { ...known, run_id: runId, status });
+  if (known && runId >= known.run_id)
+    draft.set(id, knownConnector({ ...known, run_id: runId, status }, known));
 }
 
 export function putConnector(draft: ConnectorDraft, entry: GivenConnector): void {
-  draft.set(entry.connector.id, entry);
+  draft.set(entry.connector.id, knownConnector(entry, draft.get(entry.connector.id)));
 }
 
 export function isCopying(connectors: Connectors): boolean {

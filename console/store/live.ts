@@ -157,8 +157,9 @@ export class Live {
       const deadline = AbortSignal.timeout(listDeadlineMs);
       const fetch = { signal: AbortSignal.any([this.#loading.signal, deadline]) };
       const { connectors } = await answer(this.api.connectors.get({ fetch }));
+      const loaded = connectorsOf(connectors, this.#known());
       this.#unshown = null;
-      this.connectors.set(connectorsOf(connectors));
+      this.connectors.set(loaded);
       this.link.set(this.#isStreaming ? "live" : "polling");
     } catch {
       this.link.set("lost");

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
 import { copyProgress, isFinishing, secondsLeft } from "../../console/connector/copy-progress.ts";
+import { type KnownConnector, knownConnector } from "../../console/connector/known-connector.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
 import { connectorsOf, putConnector, putStatus } from "../../console/store/connectors.ts";
 import { lastStepEnd, noSamples, rateOf, wholeWindow, withAnswer } from "../../console/store/samples.ts";
@@ -42,7 +43,7 @@ const statuses: Readonly<Record<string, ConnectorStatus>> = {
   Stopped: { state: { shutdown: {} }, status: { complete: {} } },
 };
 
-function connector(id: string, status: ConnectorStatus, runId = "1"): GivenConnector {
+function connector(id: string, status: ConnectorStatus, runId = "1"): KnownConnector {
   const connection = {
     host: "db1",
     port: 5432,
@@ -53,37 +54,40 @@ function connector(id: string, status: ConnectorStatus, runId = "1"): GivenConne
   };
   const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
   const sink = { webhook: { url: "https://user:pw@api.example.com" } };
-  return {
+  const entry = {
     ...{ status, run_id: runId, created_at: "2026-01-01T00:00:00.000Z" },
     connector: { id, source, sink },
-  } as GivenConnector;
+  };
+  return knownConnector(entry as GivenConnector, undefined);
 }
+
+const condition = (status: ConnectorStatus) => conditionOf(connector("any", status));
 
 describe("the condition", () => {
   test.each(Object.entries(statuses))("%s", (word, status) => {
-    expect(conditionOf(status).word).toBe(word);
+    expect(condition(status).word).toBe(word);
   });
 
   test("ranks what needs somebody first", () => {
-    const ranks = Object.values(statuses).map((status) => conditionOf(status).rank);
+    const ranks = Object.values(statuses).map((status) => condition(status).rank);
     expect(ranks).toEqual([...ranks].sort((a, b) => a - b));
   });
 
   test("says the reason", () => {
-    expect(conditionOf(statuses.Retrying as ConnectorStatus)).toMatchObject({
+    expect(condition(statuses.Retrying as ConnectorStatus)).toMatchObject({
       detail: "Attempt 3: away",
     });
-    expect(conditionOf(statuses["Needs you"] as ConnectorStatus).detail).toContain("public.t ");
+    expect(condition(statuses["Needs you"] as ConnectorStatus).detail).toContain("public.t ");
     const late = { ...progress, lag_seconds: 90 };
     for (const status of [statuses.Warning, statuses.Behind])
-      expect(conditionOf({ ...(status as ConnectorStatus), progress: late }).detail).toContain(" behind");
+      expect(condition({ ...(status as ConnectorStatus), progress: late }).detail).toContain(" behind");
   });
 
   test("names the table that is copied only where there is no other", () => {
     const copying = { ...(statuses.Copying as ConnectorStatus), progress };
-    expect(conditionOf(copying).detail).toBeNull();
+    expect(condition(copying).detail).toBeNull();
     const one = { ...progress, snapshot: { ...progress.snapshot, tables: 1 } };
-    expect(conditionOf({ ...copying, progress: one }).detail).toBe("public.t");
+    expect(condition({ ...copying, progress: one }).detail).toBe("public.t");
   });
 });
 
@@ -130,7 +134,7 @@ describe("the list", () => {
 
 describe("what events change", () => {
   const running = connector("a", streaming, "2");
-  const known = () => connectorsOf([running]);
+  const known = () => connectorsOf([running], new Map());
 
   test("a status of the present or a newer run counts", () => {
     const stopped = statuses.Stopped as ConnectorStatus;
@@ -151,6 +155,44 @@ describe("what events change", () => {
     putConnector(draft, connector("a", streaming, "4"));
     expect(draft.size).toBe(1);
     expect(draft.get("a")?.run_id).toBe("4");
+  });
+});
+
+describe("a lag that swings around a minute", () => {
+  const at = (lag_seconds: number | null): ConnectorStatus => ({
+    ...streaming,
+    progress: { ...progress, lag_seconds },
+  });
+  const others = ["a", "c"].map((id) => connector(id, streaming));
+  /** The place of a connector in the list after each of these lags, told by status, by itself, and in the whole list. */
+  function placesAfter(lags: readonly (number | null)[]): number[] {
+    let draft = connectorsOf([...others, connector("b", streaming)], new Map());
+    return lags.map((lag, turn) => {
+      if (turn % 3 === 0) putStatus(draft, "b", "1", at(lag));
+      else if (turn % 3 === 1) putConnector(draft, connector("b", at(lag)));
+      else draft = connectorsOf([...others, connector("b", at(lag))], draft);
+      return listed(draft.values()).findIndex(({ entry }) => entry.connector.id === "b");
+    });
+  }
+
+  test("moves the connector up once, and down when it has caught up", () => {
+    const lags = [59, 61, 58, 62, 45, 61, null, 31, 60, 29, 40, 59, 60];
+    expect(placesAfter(lags)).toEqual([1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
+  });
+
+  test("counts no longer once it does not stream", () => {
+    const draft = connectorsOf([connector("b", at(90))], new Map());
+    putStatus(draft, "b", "1", statuses.Stopped as ConnectorStatus);
+    putStatus(draft, "b", "2", at(40));
+    expect(draft.get("b")?.isBehind).toBe(false);
+  });
+
+  test("is said to have been more while it is less than a minute", () => {
+    const known = knownConnector(connector("b", at(40)), connector("b", at(90)));
+    expect(conditionOf(known)).toMatchObject({
+      word: "Behind",
+      detail: "40\u202fs behind, and it was more.",
+    });
   });
 });
 

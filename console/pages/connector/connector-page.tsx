@@ -1,7 +1,7 @@
 // One connector: how it is, what it carries, what happened to it, and what can be done about it.
 
 import { useEffect, useRef } from "preact/hooks";
-import type { GivenConnector } from "../../../src/connector/connector.ts";
+import type { KnownConnector } from "../../connector/known-connector.ts";
 import { Failure, Notice } from "../../parts/notice.tsx";
 import { Link } from "../../route/link.tsx";
 import { type ConnectorTab, connectorTabs } from "../../route/route.ts";
@@ -85,7 +85,7 @@ function Tabs({ id, tab, setAside }: TabsProps) {
   );
 }
 
-function Tab({ entry, tab }: { readonly entry: GivenConnector; readonly tab: ConnectorTab }) {
+function Tab({ entry, tab }: { readonly entry: KnownConnector; readonly tab: ConnectorTab }) {
   switch (tab) {
     case "overview":
       return <OverviewTab entry={entry} />;

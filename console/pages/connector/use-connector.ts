@@ -1,7 +1,7 @@
 // The connector that the page shows, also when it has just been deleted.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { GivenConnector } from "../../../src/connector/connector.ts";
+import type { KnownConnector } from "../../connector/known-connector.ts";
 import { useConsole } from "../../console-context.ts";
 import { useStore } from "../../store/store.ts";
 
@@ -12,7 +12,7 @@ export type ShownConnector =
   | { readonly kind: "unknown" }
   /** It was there. */
   | { readonly kind: "deleted" }
-  | { readonly kind: "known"; readonly entry: GivenConnector };
+  | { readonly kind: "known"; readonly entry: KnownConnector };
 
 /** Counters are no events: they are asked for while somebody looks. */
 const refreshMs = 2_500;

@@ -3,9 +3,10 @@
 import type { GivenConnector } from "../../../src/connector/connector.ts";
 import { type Condition, conditionOf, type Tone } from "../../connector/condition.ts";
 import { sinkKind, sinkName, sourceName } from "../../connector/endpoints.ts";
+import type { KnownConnector } from "../../connector/known-connector.ts";
 
 export interface ListedConnector {
-  readonly entry: GivenConnector;
+  readonly entry: KnownConnector;
   readonly condition: Condition;
 }
 
@@ -16,9 +17,9 @@ export interface Filter {
 }
 
 /** What needs somebody comes first; within the same need by id, so that nothing jumps without a reason. */
-export function listed(connectors: Iterable<GivenConnector>): ListedConnector[] {
+export function listed(connectors: Iterable<KnownConnector>): ListedConnector[] {
   return [...connectors]
-    .map((entry) => ({ entry, condition: conditionOf(entry.status) }))
+    .map((entry) => ({ entry, condition: conditionOf(entry) }))
     .sort(
       (a, b) => a.condition.rank - b.condition.rank || compare(a.entry.connector.id, b.entry.connector.id),
     );

@@ -1,16 +1,16 @@
-import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import { conditionOf } from "../../../connector/condition.ts";
 import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
+import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { ReadOnlyNote } from "../../../parts/notice.tsx";
 import { ConnectorActions } from "./connector-actions.tsx";
 
 /** Which connector it is, how it is, and what can be done to it. */
-export function ConnectorHead({ entry }: { readonly entry: GivenConnector }) {
+export function ConnectorHead({ entry }: { readonly entry: KnownConnector }) {
   const { access } = useConsole();
-  const { connector, status } = entry;
-  const { tone, word } = conditionOf(status);
+  const { connector } = entry;
+  const { tone, word } = conditionOf(entry);
   return (
     <header class="connector-head">
       <div class="stack tight">

@@ -1,4 +1,4 @@
-import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { streams } from "../../../connector/replication.ts";
 import { useNow } from "../../../parts/clock.ts";
 import { Failure } from "../../../parts/notice.tsx";
@@ -12,7 +12,7 @@ import { SituationNotice } from "./situation-notice.tsx";
 import { useSamples } from "./use-samples.ts";
 
 /** What is wrong and what mends it; then the figures. */
-export function OverviewTab({ entry }: { readonly entry: GivenConnector }) {
+export function OverviewTab({ entry }: { readonly entry: KnownConnector }) {
   const { id } = entry.connector;
   const samples = useSamples(id);
   const now = useNow();

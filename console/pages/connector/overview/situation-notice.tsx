@@ -1,4 +1,4 @@
-import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { Reason } from "../../../connector/reason.tsx";
 import { SqlCommands } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
@@ -6,7 +6,7 @@ import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { pastError, presentCode, situationOf } from "./situation.ts";
 
 /** How the connector is, in words, and what mends it. */
-export function SituationNotice({ entry }: { readonly entry: GivenConnector }) {
+export function SituationNotice({ entry }: { readonly entry: KnownConnector }) {
   const { tone, title, reason, advice, commands } = situationOf(entry);
   const past = pastError(entry.status);
   const code = presentCode(entry.status);

@@ -1,13 +1,12 @@
 // What somebody should know about a connector's state, and what mends it. Pure.
 
-import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { ConnectorStatus, SetAsideTable } from "../../../../src/connector/status.ts";
 import type { Tone } from "../../../connector/condition.ts";
-import { behindSeconds, copiesSeveral } from "../../../connector/condition.ts";
+import { behindWords, copiesSeveral } from "../../../connector/condition.ts";
+import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { streams } from "../../../connector/replication.ts";
 import { phaseWords } from "../../../connector/status-words.ts";
 import { grouped } from "../../../text/numbers.ts";
-import { duration } from "../../../text/times.ts";
 import { isDeletionWaiting, lossCodes } from "../head/actions.ts";
 
 export interface Situation {
@@ -21,7 +20,7 @@ export interface Situation {
   readonly commands: readonly string[];
 }
 
-export function situationOf({ connector, status }: GivenConnector): Situation {
+export function situationOf({ connector, status, isBehind }: KnownConnector): Situation {
   const { state, status: health, progress } = status;
   const commands = state.initialize?.commands ?? [];
   const phase = phaseWords(state);
@@ -45,10 +44,14 @@ export function situationOf({ connector, status }: GivenConnector): Situation {
     };
   const warned = warningBeside((health.warning ?? health.skipped)?.reason, status);
   if (warned) return { ...told, tone: "warning", title: `${phase}, with a warning`, reason: warned };
-  const lag = progress?.lag_seconds ?? 0;
-  if (state.realtime && lag >= behindSeconds)
+  if (isBehind)
     return {
-      ...{ tone: "warning", title: `Streaming changes, ${duration(lag)} behind`, reason: null, commands },
+      ...{
+        tone: "warning",
+        title: `Streaming changes, ${behindWords(progress?.lag_seconds ?? null)}`,
+        reason: null,
+        commands,
+      },
       advice: "The sink takes less than comes, or nothing. Doctor looks for the cause.",
     };
   const isCopying = state.snapshot !== undefined && copiesSeveral(progress);
@@ -73,7 +76,7 @@ function failureAdvice({ last_error: lastError }: ConnectorStatus): string {
     : "Mend the cause, then press Start: it goes on where it stopped, and nothing is skipped.";
 }
 
-function calm(connector: GivenConnector["connector"], { state }: ConnectorStatus, phase: string): Calm {
+function calm(connector: KnownConnector["connector"], { state }: ConnectorStatus, phase: string): Calm {
   const keepsLog = streams(connector) ? "Its slot makes the source keep its log meanwhile." : null;
   if (state.shutdown) return { tone: "idle", title: phase, reason: null, advice: keepsLog };
   if (state.disabled) {
