@@ -42,7 +42,8 @@ export function App() {
 function SignedIn({ access }: { readonly access: Access }) {
   const context = useMemo(() => {
     const { api } = session;
-    return { session, api, access, live: new Live(api, "/api/v1/events"), samples: new Samples(api) };
+    const live = new Live(api, "/api/v1/events");
+    return { session, api, access, live, samples: new Samples(api, live.connectors) };
   }, [access]);
   useEffect(() => {
     context.live.start();

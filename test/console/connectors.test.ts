@@ -2,9 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
 import { copyProgress, isFinishing, secondsLeft } from "../../console/connector/copy-progress.ts";
 import { type KnownConnector, knownConnector } from "../../console/connector/known-connector.ts";
+import { lastRate } from "../../console/connector/sample-series.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
 import { connectorsOf, putConnector, putStatus } from "../../console/store/connectors.ts";
-import { lastStepEnd, noSamples, rateOf, wholeWindow, withAnswer } from "../../console/store/samples.ts";
+import { noSamples, wholeWindow, withAnswer } from "../../console/store/samples.ts";
 import type { GivenConnector } from "../../src/connector/connector.ts";
 import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
 
@@ -197,34 +198,44 @@ describe("a lag that swings around a minute", () => {
 });
 
 describe("samples", () => {
-  const answered = (rows_durable: (number | null)[], first_at: string) => ({
+  const answered = (rows_durable: (number | null)[], first_at: string, id = "a") => ({
     step_seconds: 5,
     samples: [
       {
-        ...{ connector_id: "a", first_at, rows_durable, rows_in: rows_durable, bytes_durable: rows_durable },
+        ...{ connector_id: id, first_at, rows_durable, rows_in: rows_durable, bytes_durable: rows_durable },
         ...{ lag_seconds: rows_durable.map(() => 1), lag_bytes: rows_durable.map(() => null) },
       },
     ],
   });
+  const midnight = "2026-01-01T00:00:00.000Z";
 
   test("are added to those that are known, ten minutes of them", () => {
-    const first = withAnswer(noSamples, answered(Array(119).fill(1), "2026-01-01T00:00:00.000Z"));
-    const both = withAnswer(first, answered([2, 50], "2026-01-01T00:09:55.000Z")).byId.get("a");
-    expect(both?.rows).toHaveLength(120);
-    expect(both?.rows.slice(-3)).toEqual([1, 2, 50]);
-    expect(both).toMatchObject({ lagSeconds: 1, lagBytes: null });
-    expect(rateOf(both ?? { rows: [], lagSeconds: null, lagBytes: null }, 5)).toBe(10);
+    const first = withAnswer(noSamples, answered(Array(119).fill(1), midnight), null);
+    const both = withAnswer(first, answered([2, 50], "2026-01-01T00:09:55.000Z"), null).byId.get("a");
+    expect(both?.rows_durable).toHaveLength(120);
+    expect(both?.rows_durable.slice(-3)).toEqual([1, 2, 50]);
+    expect(both?.lag_seconds.at(-1)).toBe(1);
+    expect(both && lastRate(both)).toBe(10);
   });
 
   test("keep their place while fewer than ten minutes are known", () => {
-    const window = wholeWindow({ rows: [3, null, 5], lagSeconds: null, lagBytes: null });
+    const few = withAnswer(noSamples, answered([3, null, 5], midnight), null).byId.get("a");
+    const window = few ? wholeWindow(few) : [];
     expect(window).toHaveLength(120);
     expect(window.slice(-4)).toEqual([null, 3, null, 5]);
   });
 
-  test("tell where to go on", () => {
-    expect(lastStepEnd(answered([1, 2, 3], "2026-01-01T00:00:00.000Z"))).toBe("2026-01-01T00:00:10.000Z");
-    expect(lastStepEnd({ step_seconds: 5, samples: [] })).toBeNull();
+  test("of connectors that are deleted are forgotten, and do not come again with a late answer", () => {
+    const both = withAnswer(
+      withAnswer(noSamples, answered([1], midnight), null),
+      answered([1], midnight, "b"),
+      null,
+    );
+    expect([...both.byId.keys()]).toEqual(["a", "b"]);
+    const left = connectorsOf([connector("b", streaming)], new Map());
+    const after = withAnswer(both, answered([2], "2026-01-01T00:00:05.000Z"), left);
+    expect([...after.byId.keys()]).toEqual(["b"]);
+    expect(withAnswer(both, { step_seconds: 5, samples: [] }, new Map()).byId.size).toBe(0);
   });
 });
 

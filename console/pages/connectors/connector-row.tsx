@@ -2,10 +2,11 @@ import { Progress } from "../../charts/progress.tsx";
 import { Sparkline } from "../../charts/sparkline.tsx";
 import { copyProgress } from "../../connector/copy-progress.ts";
 import { sinkKind, sinkName, sourceName } from "../../connector/endpoints.ts";
+import { lastOf, lastRate } from "../../connector/sample-series.ts";
 import { useConsole } from "../../console-context.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Link } from "../../route/link.tsx";
-import { rateOf, wholeWindow } from "../../store/samples.ts";
+import { wholeWindow } from "../../store/samples.ts";
 import { useStore } from "../../store/store.ts";
 import { bytes, perSecond } from "../../text/numbers.ts";
 import { duration } from "../../text/times.ts";
@@ -62,17 +63,18 @@ function CopyFigures({ entry: { connector, status } }: ListedConnector) {
 function StreamFigures({ id }: { readonly id: string }) {
   const { samples } = useConsole();
   const figures = useStore(samples.store, ({ byId }) => byId.get(id) ?? null);
-  const step = samples.store.value.stepSeconds;
   if (!figures) return <div class="figures" />;
-  const rate = rateOf(figures, step);
+  const [rate, lagSeconds, lagBytes] = [
+    lastRate(figures),
+    lastOf(figures.lag_seconds),
+    lastOf(figures.lag_bytes),
+  ];
   return (
     <div class="figures">
       <div class="lag number">
-        <span>{figures.lagSeconds === null ? "–" : duration(figures.lagSeconds)}</span>
+        <span>{lagSeconds === null ? "–" : duration(lagSeconds)}</span>
         <span class="small soft">
-          {figures.lagSeconds === null || figures.lagBytes === null
-            ? "lag"
-            : `lag, ${bytes(figures.lagBytes)}`}
+          {lagSeconds === null || lagBytes === null ? "lag" : `lag, ${bytes(lagBytes)}`}
         </span>
       </div>
       <div class="rate number">

@@ -1,10 +1,15 @@
 import { useMemo, useState } from "preact/hooks";
 import { Chart } from "../../../charts/chart.tsx";
+import {
+  isKnownSomewhere,
+  perSecondOf,
+  type SampleSeries,
+  windowOf,
+} from "../../../connector/sample-series.ts";
 import { Choice } from "../../../parts/choice.tsx";
 import { useNow } from "../../../parts/clock.ts";
 import { bytes, perSecond } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
-import { isKnownSomewhere, perSecondOf, type SampleSeries, windowOf } from "./sample-series.ts";
 
 const ranges = [
   ["600", "10 minutes"],

@@ -1,12 +1,12 @@
 import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { streams } from "../../../connector/replication.ts";
+import { lastRate } from "../../../connector/sample-series.ts";
 import { useNow } from "../../../parts/clock.ts";
 import { Failure } from "../../../parts/notice.tsx";
 import { Charts } from "./charts.tsx";
 import { CopySection } from "./copy-section.tsx";
 import { furtherFacts, mainFacts } from "./facts.ts";
 import { FactsList } from "./facts-list.tsx";
-import type { SampleSeries } from "./sample-series.ts";
 import { SetAsideSection } from "./set-aside-section.tsx";
 import { SituationNotice } from "./situation-notice.tsx";
 import { useSamples } from "./use-samples.ts";
@@ -35,10 +35,4 @@ export function OverviewTab({ entry }: { readonly entry: KnownConnector }) {
       )}
     </>
   );
-}
-
-/** In the newest step. */
-function lastRate({ rows_durable, stepSeconds }: SampleSeries): number | null {
-  const last = rows_durable.at(-1) ?? null;
-  return last === null ? null : last / stepSeconds;
 }

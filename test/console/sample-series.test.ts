@@ -1,16 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import {
   lastEnd,
+  measures,
   type SampleSeries,
   windowOf,
   withSamples,
-} from "../../../../console/pages/connector/overview/sample-series.ts";
-import type { SampleList } from "../../../../src/connector/samples.ts";
+} from "../../console/connector/sample-series.ts";
+import type { ConnectorSamples } from "../../src/connector/samples.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z") / 1000;
 
 /** Steps whose first ended `first` steps after the start. */
-function samples(first: number, values: readonly (number | null)[]): SampleList {
+function samples(first: number, values: readonly (number | null)[]): ConnectorSamples {
   const series = [...values];
   const first_at = new Date((start + first * 5) * 1000).toISOString();
   const measured = {
@@ -22,10 +23,12 @@ function samples(first: number, values: readonly (number | null)[]): SampleList 
       lag_bytes: series,
     },
   };
-  return { step_seconds: 5, samples: [{ connector_id: "orders", first_at, ...measured }] };
+  return { connector_id: "orders", first_at, ...measured };
 }
 
-const from = (...lists: SampleList[]) => lists.reduce<SampleSeries | null>(withSamples, null);
+const hour = { measures, seconds: 3_600 };
+const from = (...lists: (ConnectorSamples | undefined)[]) =>
+  lists.reduce<SampleSeries | null>((known, added) => withSamples(known, added, 5, hour), null);
 
 describe("samples", () => {
   test("are joined step by step, and what comes again counts once", () => {
@@ -44,13 +47,19 @@ describe("samples", () => {
     expect(series?.firstAt).toBe(start + 10);
   });
 
+  test("from long after what is known begin anew, and no more of them are kept than of others", () => {
+    expect(from(samples(0, [1]), samples(722, [2, 3]))).toMatchObject({ rows_in: [2, 3], steps: 2 });
+    expect(from(samples(0, Array<number>(1_000).fill(1)))?.rows_in).toHaveLength(720);
+  });
+
   test("of none leave what is known", () => {
-    expect(from({ step_seconds: 5, samples: [] })).toBeNull();
-    expect(from(samples(0, [1]), { step_seconds: 5, samples: [] }, samples(1, []))?.rows_in).toEqual([1]);
+    expect(from(undefined)).toBeNull();
+    expect(from(samples(0, [1]), undefined, samples(1, []))?.rows_in).toEqual([1]);
   });
 
   test("are asked for from the end of the newest step", () => {
-    expect(lastEnd(from(samples(0, [1, 2, 3]))!)).toBe("2026-01-01T00:00:10.000Z");
+    expect(lastEnd([from(samples(0, [1]))!, from(samples(0, [1, 2, 3]))!])).toBe("2026-01-01T00:00:10.000Z");
+    expect(lastEnd([])).toBeNull();
   });
 });
 
