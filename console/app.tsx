@@ -2,11 +2,12 @@
 
 import { useEffect, useMemo } from "preact/hooks";
 import { ConsoleProvider } from "./console-context.ts";
+import { CheckingPage, UnreachablePage } from "./pages/connecting-page.tsx";
 import { ConnectorPage } from "./pages/connector/connector-page.tsx";
 import { ConnectorsPage } from "./pages/connectors/connectors-page.tsx";
 import { EditPage } from "./pages/edit/edit-page.tsx";
 import { ServicePage } from "./pages/service/service-page.tsx";
-import { SignInAgain, SignInPage, UnreachablePage } from "./pages/sign-in-page.tsx";
+import { SignInAgain, SignInPage } from "./pages/sign-in-page.tsx";
 import { UnknownPage } from "./pages/unknown-page.tsx";
 import { ErrorBoundary } from "./parts/error-boundary.tsx";
 import { address } from "./route/location.ts";
@@ -24,7 +25,7 @@ export function App() {
   useEffect(() => void session.check(), []);
   switch (state.kind) {
     case "checking":
-      return null;
+      return <CheckingPage />;
     case "failed":
       return <UnreachablePage error={state.error} retry={() => session.check()} />;
     case "signedOut":

@@ -61,11 +61,15 @@ async function reach(url: string, init?: RequestInit): Promise<Response> {
   try {
     return await fetch(url, { ...init, signal, credentials: "omit", headers: authorized(init?.headers) });
   } catch (error) {
-    if (init?.signal?.aborted) throw error;
+    if (init?.signal?.aborted && !isTimeout(init.signal.reason)) throw error;
     throw new ApiProblem(
       0,
       "unreachable",
       "The service does not answer. Is it running, and can this browser reach it?",
     );
   }
+}
+
+function isTimeout(reason: unknown): boolean {
+  return reason instanceof DOMException && reason.name === "TimeoutError";
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ApiProblem } from "../api/problem.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -6,8 +6,6 @@ import { TextField } from "../parts/field.tsx";
 import { Failure, Notice } from "../parts/notice.tsx";
 import { useTitle } from "../route/use-title.ts";
 import type { Credentials, Session } from "../store/session.ts";
-
-const retryMs = 2_000;
 
 interface SignInProps {
   readonly session: Session;
@@ -118,19 +116,5 @@ function SignInFailure({ error }: { readonly error: unknown }) {
         <code>MILLRACE_PASSWORD</code>, <code>MILLRACE_API_TOKEN</code>, or the read-only ones.
       </p>
     </Notice>
-  );
-}
-
-export function UnreachablePage({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
-  useTitle("Not connected");
-  useEffect(() => {
-    const timer = setInterval(retry, retryMs);
-    return () => clearInterval(timer);
-  }, []);
-  return (
-    <main class="page">
-      <Failure title="The service cannot be used now" error={error} retry={retry} />
-      <p class="soft">The page tries again by itself.</p>
-    </main>
   );
 }

@@ -10,6 +10,9 @@ import {
 import { ApiProblem } from "../api/problem.ts";
 import { Store } from "./store.ts";
 
+/** The answer needs nothing from the state or from a database. */
+const checkMs = 10_000;
+
 export type Access = "Full" | "Read";
 
 export type SessionState =
@@ -43,7 +46,8 @@ export class Session {
   /** Finds out whether what the browser has is enough. */
   async check(): Promise<void> {
     try {
-      const { access } = await answer(this.api.session.get());
+      const fetch = { signal: AbortSignal.timeout(checkMs) };
+      const { access } = await answer(this.api.session.get({ fetch }));
       this.state.set({ kind: "signedIn", access });
     } catch (error) {
       if (!(error instanceof ApiProblem && error.status === 401)) this.state.set({ kind: "failed", error });

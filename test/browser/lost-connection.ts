@@ -72,6 +72,58 @@ describe.each(Object.entries(ways))("a service %s", (_name, { go, come }) => {
   );
 });
 
+describe("a service that hangs while the page asks who is there", () => {
+  function hanging() {
+    const staged = new StagedService(service.url);
+    const held: ((response: Response) => void)[] = [];
+    staged.override = (path) =>
+      path === "/session" ? new Promise<Response>((resolve) => held.push(resolve)) : null;
+    const release = () => {
+      staged.override = null;
+      for (const resolve of held) resolve(Response.json({ access: "Full" }));
+    };
+    return { staged, held, release };
+  }
+
+  test("leaves a page that says so, and comes when it answers", async () => {
+    const { staged, release } = hanging();
+    await using _ = staged;
+    await using opened = await chromium.open(staged.url, "/");
+    const { page } = opened;
+    expect(await textOf(page)).toContain("Loading…");
+    await waitFor("the page to say so", async () => (await textOf(page)).includes("does not answer yet"), {
+      timeoutMs: 5_000,
+    });
+    release();
+    await page.waitForSelector(".connector-row", { timeout: 5_000 });
+    expect(opened.complaints).toEqual([]);
+  }, 30_000);
+
+  test("is asked again, one request at a time, and found when it answers", async () => {
+    const { staged, held, release } = hanging();
+    await using _ = staged;
+    await using opened = await chromium.open(staged.url, "/");
+    const { page } = opened;
+    const cannot = async () => (await textOf(page)).includes("cannot be used now");
+    await waitFor("the failure", cannot, { timeoutMs: 15_000 });
+    expect(await textOf(page)).toContain("The service does not answer.");
+    await waitFor("one more request", () => held.length === 2, { timeoutMs: 5_000 });
+    await Bun.sleep(5_000);
+    expect(held.length).toBe(2);
+    release();
+    await page.waitForSelector(".connector-row", { timeout: 5_000 });
+  }, 60_000);
+
+  test("breaks no rule of access", async () => {
+    const { staged } = hanging();
+    await using _ = staged;
+    await holdsInEveryLook(
+      (look) => chromium.open(staged.url, "/", look),
+      (page) => page.waitForSelector("main h1"),
+    );
+  }, 60_000);
+});
+
 describe("a proxy that keeps the events back", () => {
   test("leaves statuses right within six seconds, and the page says how it gets them", async () => {
     const connectors = new ManyConnectors(3);
