@@ -23,6 +23,7 @@ import type {
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
+import type { Precondition } from "../connector/request/precondition.ts";
 import type { SampleList } from "../connector/samples.ts";
 import type { ReplicaList, ServiceReport } from "../connector/service-report.ts";
 import type { HistoryEntry } from "../connector/status.ts";
@@ -62,19 +63,22 @@ export interface ConnectorService {
    * the new config. Config: `resolveConnector(request, { id, stored, replaces })`, where `stored` is the connector
    * `cloneFrom` if that is given, else the one that it `replaces`, else null. One whose config stays the same goes on
    * undisturbed. The history says which settings are gone (`removedSettings`). Throws `connector_not_found` when `cloneFrom` does not exist, what
-   * `resolveConnector` throws, and `conflict` when another connector has the same slot name (`slotName`).
+   * `resolveConnector` throws, and `conflict` when another connector has the same slot name (`slotName`). Checks the
+   * precondition (`requireCondition`) before anything else, and atomically with the change.
    */
   createOrReplace(
     id: string,
     request: ConnectorRequest,
     cloneFrom: string | null,
+    precondition?: Precondition,
   ): Promise<"created" | "replaced">;
 
   /**
    * Changes a connector to `patchConnector(given, patch)`, which takes effect in a new run. Throws
-   * `connector_not_found`, `immutable_field`, `invalid_request`, `missing_secret`, `unsupported_kind`.
+   * `connector_not_found`, `immutable_field`, `invalid_request`, `missing_secret`, `unsupported_kind`. The precondition is
+   * checked as by `createOrReplace`.
    */
-  patch(id: string, patch: JsonObject): Promise<GivenConnector>;
+  patch(id: string, patch: JsonObject, precondition?: Precondition): Promise<GivenConnector>;
 
   /**
    * Accepts a command; its effects continue after the return. `Delete` stops the run, drops the slot and the

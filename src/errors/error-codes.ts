@@ -34,6 +34,8 @@ export const errorKinds = {
   conflict: kind(409, "Conflict"),
   /** A PATCH would change what cannot change: create another connector instead. */
   immutable_field: kind(409, "Immutable field"),
+  /** The connector is not as `If-Match` or `If-None-Match` demands: somebody else has made or changed it. */
+  precondition_failed: kind(412, "Precondition failed"),
   body_too_large: kind(413, "Body too large"),
   unsupported_media_type: kind(415, "Unsupported media type"),
   /** The body violates the schema; `errors` lists every violation. */

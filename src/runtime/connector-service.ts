@@ -13,6 +13,7 @@ import { newConnectorId, slotName } from "../connector/connector-id.ts";
 import { completeConnector } from "../connector/request/complete-connector.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
 import { patchConnector } from "../connector/request/patch-connector.ts";
+import { type Precondition, requireCondition, unconditional } from "../connector/request/precondition.ts";
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
@@ -70,10 +71,12 @@ export class StoredConnectorService implements ConnectorService {
     id: string,
     request: ConnectorRequest,
     cloneFrom: string | null,
+    precondition: Precondition = unconditional,
   ): Promise<"created" | "replaced"> {
     return this.#queue.run(id, async () => {
       await this.#untilDeleted(id);
       const existing = await this.context.state.connectors.find(id);
+      requireCondition(id, existing?.given ?? null, precondition);
       const filler = cloneFrom === null ? existing : await this.context.state.connectors.get(cloneFrom);
       const replaces = existing !== null && cloneFrom === null;
       const given = resolveGiven(request, { id, stored: filler?.config ?? null, replaces });
@@ -86,9 +89,10 @@ export class StoredConnectorService implements ConnectorService {
     });
   }
 
-  patch(id: string, patch: JsonObject): Promise<GivenConnector> {
+  patch(id: string, patch: JsonObject, precondition: Precondition = unconditional): Promise<GivenConnector> {
     return this.#queue.run(id, async () => {
       const stored = await this.#findChangeable(id);
+      requireCondition(id, stored.given, precondition);
       await this.#replace(stored, patchConnector(stored.given, patch));
       return this.get(id);
     });

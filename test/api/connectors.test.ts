@@ -285,3 +285,68 @@ describe("commands, history and removal", () => {
     expect((await api.call("GET", "/api/v1/connector/history/nobody")).status).toBe(404);
   });
 });
+
+describe("conditions", () => {
+  const path = "/api/v1/connectors/mine";
+  const tag = async () => (await api.call("GET", path)).headers.get("etag") ?? "";
+  beforeEach(async () => {
+    await api.call("POST", path, connector({ name: "first" }));
+  });
+
+  test("the ETag names the configuration, and neither the status nor a secret", async () => {
+    const first = await tag();
+    expect(first).toMatch(/^"[0-9a-f]{32}"$/);
+    await api.call("POST", `/api/v1/connector/command/mine`, { command: "Stop" });
+    await api.call("PATCH", path, { source: { postgres: { connection: { password: `${planted}-2` } } } });
+    expect(await tag()).toBe(first);
+    const patched = await api.call("PATCH", path, { name: "second" });
+    expect(patched.headers.get("etag")).toBe(await tag());
+    expect(await tag()).not.toBe(first);
+    await api.call("PATCH", path, { name: "first" });
+    expect(await tag()).toBe(first);
+  });
+
+  test("If-None-Match: * creates, and replaces nothing", async () => {
+    const only = { "if-none-match": "*" };
+    const refused = await api.call("POST", path, connector({ name: "second" }), only);
+    expect(refused).toMatchObject({ status: 412, body: { code: "precondition_failed" } });
+    expect(refused.body.detail).toContain("Choose another id");
+    expect((await api.call("GET", path)).body.connector.name).toBe("first");
+    expect((await api.call("POST", "/api/v1/connectors/new", connector(), only)).status).toBe(201);
+  });
+
+  test("If-Match changes what was seen, and nothing else", async () => {
+    const seen = await tag();
+    const change = (method: string, body: object, ifMatch: string) =>
+      api.call(method, path, body, { "if-match": ifMatch });
+    expect((await change("PATCH", { name: "second" }, seen)).status).toBe(200);
+    const late = await change("PATCH", { name: "third" }, seen);
+    expect(late).toMatchObject({ status: 412, body: { code: "precondition_failed" } });
+    expect(late.body.detail).toContain(await tag());
+    expect((await change("POST", connector({ name: "third" }), seen)).status).toBe(412);
+    expect((await api.call("GET", path)).body.connector.name).toBe("second");
+    expect((await change("POST", connector({ name: "third" }), `"x", ${await tag()}`)).status).toBe(200);
+    expect((await change("PATCH", { name: "fourth" }, "*")).status).toBe(200);
+  });
+
+  test("a proxy may have made the ETag weak, or written its compression into it", async () => {
+    for (const form of [(text: string) => `W/${text}`, (text: string) => text.replace(/"$/, '-gzip"')])
+      expect((await api.call("PATCH", path, {}, { "if-match": form(await tag()) })).status).toBe(200);
+  });
+
+  test("If-Match does not create what is gone", async () => {
+    const seen = await tag();
+    await api.call("DELETE", path);
+    for (const ifMatch of [seen, "*"])
+      expect((await api.call("POST", path, connector(), { "if-match": ifMatch })).status).toBe(412);
+    expect((await api.call("PATCH", path, {}, { "if-match": seen })).status).toBe(404);
+  });
+
+  test.each(["", "abc", '"a" "b"', "*, *"])("422 for the value %p, and nothing is changed", async (value) => {
+    for (const name of ["if-match", "if-none-match"]) {
+      const refused = await api.call("POST", path, connector({ name: "second" }), { [name]: value });
+      expect(refused).toMatchObject({ status: 422, body: { code: "invalid_request" } });
+    }
+    expect((await api.call("GET", path)).body.connector.name).toBe("first");
+  });
+});

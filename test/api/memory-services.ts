@@ -14,6 +14,7 @@ import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
 import { fine } from "../../src/connector/diagnosis.ts";
 import { completeConnector } from "../../src/connector/request/complete-connector.ts";
 import { patchConnector } from "../../src/connector/request/patch-connector.ts";
+import { requireCondition, unconditional } from "../../src/connector/request/precondition.ts";
 import {
   resolveConnector,
   resolveGiven,
@@ -169,13 +170,18 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
       const id = newConnectorId(now(), (count) => crypto.getRandomValues(new Uint8Array(count)));
       return put(resolveGiven(request, { id, stored: null })).record;
     },
-    createOrReplace: async (id, request, cloneFrom) => {
+    createOrReplace: async (id, request, cloneFrom, precondition = unconditional) => {
+      requireCondition(id, stored.get(id)?.given ?? null, precondition);
       const replaced = stored.get(id)?.record.connector ?? null;
       const filler = cloneFrom === null ? replaced : configOf(cloneFrom);
       put(resolveGiven(request, { id, stored: filler, replaces: cloneFrom === null && replaced !== null }));
       return replaced ? "replaced" : "created";
     },
-    patch: async (id, patch) => shown(put(patchConnector(find(stored, id).given, patch))),
+    patch: async (id, patch, precondition = unconditional) => {
+      const { given } = find(stored, id);
+      requireCondition(id, given, precondition);
+      return shown(put(patchConnector(given, patch)));
+    },
     command: async (id, command) => {
       const found = find(stored, id);
       if (command === "Delete" || command === "ForceDelete") stored.delete(id);

@@ -1,6 +1,7 @@
 // The effects of API calls and of a worker's end: status, runs, deletion, tasks, restarts. Real state and real threads.
 
 import { expect, test } from "bun:test";
+import { configurationTag, type Precondition } from "../../src/connector/request/precondition.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { recordOfObjects } from "../../src/source/source-state.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
@@ -92,6 +93,31 @@ test("twenty replacements at once leave one run, of the last one", async () => {
     "the last run",
     async () => (await runtime.connectors.history("orders")).at(-1)?.run_id === run_id,
   );
+});
+
+test("of calls at once that demand what only one finds, one counts", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { connectors } = runtime;
+  const codes = async (calls: readonly Promise<unknown>[]) => {
+    const ends = await Promise.allSettled(calls);
+    return ends.map((end) => (end.status === "fulfilled" ? "done" : end.reason.code)).sort();
+  };
+  const body = (name: string) => ({ ...scripted("stay"), disabled: true, name });
+  const four = ["a", "b", "c", "d"];
+  const oneDone = ["done", ...Array(3).fill("precondition_failed")];
+  const isNew: Precondition = { ifMatch: null, ifNoneMatch: "any" };
+  const made = four.map((name) => connectors.createOrReplace("orders", body(name), null, isNew));
+  expect(await codes(made)).toEqual(oneDone);
+  const seen: Precondition = {
+    ifMatch: [configurationTag((await connectors.get("orders")).connector)],
+    ifNoneMatch: null,
+  };
+  const changed = four.map((name) => connectors.patch("orders", { name: `${name}2` }, seen));
+  expect(await codes(changed)).toEqual(oneDone);
+  expect((await connectors.get("orders")).connector.name).toBe("a2");
+  expect(await codes([connectors.createOrReplace("orders", body("e"), null, seen)])).toEqual([
+    "precondition_failed",
+  ]);
 });
 
 test("a second id with the same slot name, and a clone of an unknown connector, are refused", async () => {

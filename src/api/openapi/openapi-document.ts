@@ -35,6 +35,11 @@ const textMedia: Readonly<Record<string, string>> = {
   getMetrics: "text/plain",
   followEvents: eventStream,
 };
+/** Operations whose success names the configuration. */
+const tagged: readonly string[] = ["getConnector", "patchConnector"];
+const tagHeader = {
+  ETag: { description: "Of the configuration, for `If-Match`.", schema: { type: "string" } },
+};
 
 /**
  * @param generated the plugin's document
@@ -217,7 +222,7 @@ function convertResponse(
   const mediaType = textMedia[id] ?? json;
   const converted = name === undefined ? convertSchema(schema, names) : reference(name);
   const media = { schema: converted, ...(mediaType === eventStream && describedEvents(names)) };
-  return { description, content: { [mediaType]: media } };
+  return { description, ...(tagged.includes(id) && { headers: tagHeader }), content: { [mediaType]: media } };
 }
 
 /** OpenAPI 3.0 has no words for a stream of events: their schemas stand beside it, by the names of the events. */
@@ -245,6 +250,7 @@ const statusTexts: Readonly<Record<string, string>> = {
   "403": "The credentials may only read, or a page of another site sent the request.",
   "404": "There is no such connector or task.",
   "409": "The state of the record forbids it.",
+  "412": "The connector is not as `If-Match` or `If-None-Match` demands.",
   "413": "The body is larger than 1 MiB.",
   "415": "The media type is not one that the endpoint takes.",
   "422": "The request is not valid; `errors` lists everything that is wrong.",

@@ -9,6 +9,7 @@ import { parseJson } from "../guards/json-body.ts";
 import { ConnectorPath, chosenConnectorId, optionalConnectorId } from "../guards/path-ids.ts";
 import { ConnectorIdQuery, NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
 import type { ConnectorService } from "../services.ts";
+import { ConditionHeaders, preconditionOf } from "./conditional-requests.ts";
 import { shownConnector } from "./shown-connector.ts";
 
 const tags = ["Connectors"];
@@ -34,7 +35,7 @@ const details = {
     description:
       'The id of the path wins over the body\'s. On replace, a secret that is `"***"` is kept, and so is a required one ' +
       "that is left out; an optional one that is left out is cleared. A connector that runs goes on with the new " +
-      "configuration.",
+      "configuration. `If-None-Match: *` creates alone, `If-Match` replaces only what you have seen: 412 otherwise.",
   },
   debugConnector: {
     operationId: "debugConnector",
@@ -64,10 +65,10 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
     )
     .post(
       "/connectors/:connector_id",
-      async ({ params, query, body, set }) => {
+      async ({ params, query, headers, body, set }) => {
         const id = chosenConnectorId(params.connector_id);
         const cloneFrom = optionalConnectorId(query.clone_from);
-        const outcome = await connectors.createOrReplace(id, body, cloneFrom);
+        const outcome = await connectors.createOrReplace(id, body, cloneFrom, preconditionOf(headers));
         set.status = outcome === "created" ? 201 : 200;
       },
       {
@@ -75,11 +76,12 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
         transform: ({ body }) => checkConnectorRequest(body),
         params: ConnectorPath,
         query: CloneQuery,
+        headers: ConditionHeaders,
         body: schemas.ConnectorRequest,
         response: {
           200: Type.Undefined({ description: "Replaced. No content." }),
           201: Type.Undefined({ description: "Created. No content." }),
-          ...problems(404, 409, 422),
+          ...problems(404, 409, 412, 422),
         },
         detail: details.createOrReplaceConnector,
       },

@@ -5,6 +5,7 @@ import { parseMergePatch } from "../guards/json-body.ts";
 import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
 import { EmptyBody, NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
 import type { ConnectorService } from "../services.ts";
+import { ConditionHeaders, preconditionOf, tagHeaders } from "./conditional-requests.ts";
 import { shownConnector } from "./shown-connector.ts";
 
 const tags = ["Connectors"];
@@ -17,7 +18,8 @@ const details = {
     summary: "Get a connector and its status",
     description:
       "As it was given, with the defaults of numbers, switches and words in the objects that were given; what was left " +
-      'out stays absent, so it can be compared with what was sent. Secrets read `"***"`.',
+      'out stays absent, so it can be compared with what was sent. Secrets read `"***"`. The `ETag` is of the configuration alone, for ' +
+      "`If-Match`: it stays while the status changes.",
   },
   patchConnector: {
     operationId: "patchConnector",
@@ -26,7 +28,7 @@ const details = {
     description:
       "RFC 7396, also as `application/json`: members of the patch replace those of the connector, `null` removes them. The kinds of source, sink " +
       "and replication, `host`, `port`, `database`, a webhook's `url`, and a Kafka sink's `brokers`, `name` and `transactional_id` cannot " +
-      "change: 409. To change the kind of another union, set the old kind to `null`.",
+      "change: 409. To change the kind of another union, set the old kind to `null`. With `If-Match` it changes only what you have seen: 412.",
   },
   deleteConnector: {
     operationId: "deleteConnector",
@@ -45,7 +47,11 @@ export function connectorRoutes(connectors: ConnectorService) {
     })
     .get(
       "/connectors/:connector_id",
-      async ({ params }) => shownConnector(await connectors.get(knownConnectorId(params.connector_id))),
+      async ({ params, set }) => {
+        const shown = shownConnector(await connectors.get(knownConnectorId(params.connector_id)));
+        Object.assign(set.headers, tagHeaders(shown));
+        return shown;
+      },
       {
         params: ConnectorPath,
         query: NoQuery,
@@ -55,18 +61,21 @@ export function connectorRoutes(connectors: ConnectorService) {
     )
     .patch(
       "/connectors/:connector_id",
-      async ({ params, body }) => {
+      async ({ params, headers, body, set }) => {
         const id = knownConnectorId(params.connector_id);
-        return shownConnector(await connectors.patch(id, body));
+        const shown = shownConnector(await connectors.patch(id, body, preconditionOf(headers)));
+        Object.assign(set.headers, tagHeaders(shown));
+        return shown;
       },
       {
         parse: parseMergePatch,
         params: ConnectorPath,
+        headers: ConditionHeaders,
         query: NoQuery,
         body: schemas.ConnectorPatch,
         response: {
           200: schemas.GivenConnector,
-          ...problems(404, 409, 422),
+          ...problems(404, 409, 412, 422),
         },
         detail: details.patchConnector,
       },
