@@ -96,7 +96,7 @@ export async function checkTopics(
       const key = new KeyCheck(ofKey, byKey.get(id) ?? [], options.since?.[table] ?? 0, options.atLeastOnce);
       const problem = key.problem(current.get(id) ?? null);
       if (problem !== null)
-        wrong.push(`${table} ${id}: ${problem}\n  log ${told(ofKey)}\n  topic ${key.told}`);
+        wrong.push(`${table} ${id}: ${problem}\n  log ${key.toldChanges}\n  topic ${key.toldMessages}`);
       total.copiedAgain += key.copiedAgain;
       total.copiedAhead += key.isCopiedAhead ? 1 : 0;
     }
@@ -110,6 +110,8 @@ export async function checkTopics(
 class KeyCheck {
   copiedAgain = 0;
   isCopiedAhead = false;
+  /** How far the log and the topic agree, by the reading that goes the farthest. */
+  #agreed = { rows: 0, changes: 0 };
   readonly #messages: readonly { readonly row: (Row & { version: number; deleted: boolean }) | null }[];
 
   constructor(
@@ -125,12 +127,22 @@ class KeyCheck {
     });
   }
 
-  get told(): string {
+  /** Around the first one that is wrong. */
+  get toldChanges(): string {
+    return around(
+      this.changes.map(({ seq, n }) => `${n ?? "d"}#${seq}`),
+      this.#agreed.changes,
+    );
+  }
+
+  /** Around the first one that is wrong. */
+  get toldMessages(): string {
     const text = this.#messages.map(({ row }, i) => {
       const what = row === null ? "tombstone" : row.deleted ? "d" : String(row.n);
       return `${this.raw[i]!.partition}/${this.raw[i]!.offset}:${what}@${row?.version ?? ""}`;
     });
-    return text.slice(-30).join(" ");
+    const rows = this.#messages.flatMap(({ row }, i) => (row ? [i] : []));
+    return around(text, rows[this.#agreed.rows] ?? text.length);
   }
 
   problem(current: Row | null): string | null {
@@ -169,8 +181,10 @@ class KeyCheck {
     let problem: string | null = "its first message is no change";
     for (const start of starts) {
       if (this.since > 0 && !this.#isCopied(start, first.deleted) && isNeeded(start)) continue;
-      problem = this.#problemFrom(start, rows);
-      if (problem === null) return null;
+      const before = this.#agreed.rows;
+      const other = this.#problemFrom(start, rows);
+      if (other === null) return null;
+      if (this.#agreed.rows > before) problem = other;
     }
     return this.#isAhead(rows) ? null : problem;
   }
@@ -185,7 +199,7 @@ class KeyCheck {
       const starts = this.changes.flatMap((change, index) =>
         index <= last && (deleted ? change.n === null : change.n === n) ? [index] : [],
       );
-      this.isCopiedAhead = starts.some((start) => this.#problemFrom(start, rows.slice(ahead)) === null);
+      this.isCopiedAhead = starts.some((start) => this.#problemFrom(start, rows, ahead) === null);
       if (this.isCopiedAhead) return true;
     }
     return false;
@@ -196,18 +210,28 @@ class KeyCheck {
     return !isDeleted && (this.changes[start]?.seq ?? 0) <= this.since;
   }
 
-  #problemFrom(start: number, rows: readonly { n: number; deleted: boolean }[]): string | null {
+  /** The rows from `from` on, held to the changes from `start` on. */
+  #problemFrom(start: number, rows: readonly { n: number; deleted: boolean }[], from = 0): string | null {
     let at = start - 1;
     let again = 0;
-    for (const { n, deleted } of rows) {
+    for (let i = from; i < rows.length; i++) {
+      const { n, deleted } = rows[i]!;
       const next = this.changes[at + 1];
       if (next && (deleted ? next.n === null : next.n === n)) at++;
       else if (!deleted && this.changes[at]?.n === n) again++;
-      else return `${deleted ? "a delete" : n} where ${next ? (next.n ?? "a delete") : "the end"} should be`;
+      else {
+        this.#agreesTo(i, at);
+        return `${deleted ? "a delete" : n} where ${next ? (next.n ?? "a delete") : "the end"} should be`;
+      }
     }
+    this.#agreesTo(rows.length, at);
     if (at !== this.changes.length - 1) return `the last ${this.changes.length - 1 - at} changes are missing`;
     this.copiedAgain = again;
     return null;
+  }
+
+  #agreesTo(rows: number, changes: number): void {
+    if (rows > this.#agreed.rows) this.#agreed = { rows, changes };
   }
 
   #endProblem(current: Row | null): string | null {
@@ -220,11 +244,8 @@ class KeyCheck {
   }
 }
 
-function told(changes: readonly Change[]): string {
-  return changes
-    .slice(-30)
-    .map(({ seq, n }) => `${n ?? "d"}#${seq}`)
-    .join(" ");
+function around(texts: readonly string[], at: number): string {
+  return texts.slice(Math.max(0, at - 30), at + 30).join(" ");
 }
 
 function idempotencyKey({ headers }: TopicMessage): string | null {
