@@ -34,6 +34,18 @@ export async function answer<Data>(
   throw problemOf(Number(error.status), error.value);
 }
 
+/** What a call answered, and its ETag; null: a proxy has taken it away. Throws `ApiProblem`. */
+export async function taggedAnswer<Data>(
+  call: Promise<
+    ({ data: Data; error: null } | { data: null; error: { status: unknown; value: unknown } }) & {
+      readonly response: Response;
+    }
+  >,
+): Promise<{ readonly data: Data; readonly tag: string | null }> {
+  const { response } = await call;
+  return { data: await answer(call), tag: response.headers.get("etag") };
+}
+
 /** Credentials travel in a header that is ours: the browser then neither adds any nor asks for them by itself. */
 export function authorized(headers?: HeadersInit): Headers {
   const all = new Headers(headers);

@@ -1,37 +1,28 @@
-// The console where something goes wrong: many tabs, credentials that change, two people who edit, answers that are not the service's.
+// The console where something goes wrong: many tabs, credentials that change, answers that are not the service's.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page, ResponseForRequest } from "puppeteer-core";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { fieldValue, fillField, press, textOf } from "../support/browser/form.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { waitFor } from "../support/wait-for.ts";
 
+let stage: ConsoleStage;
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
 let api: ApiClient;
-let binary: string;
 
 beforeAll(async () => {
-  binary = await compiledBinary();
-  directory = await mkdtemp(join(tmpdir(), "millrace-console-mishaps-"));
-  service = await serve("data");
-  api = new ApiClient(service.url);
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium, api } = stage);
   await api.createConnector("orders", connector);
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await stage?.[Symbol.asyncDispose]();
 });
 
 /** It does not run: nothing has to be there. */
@@ -41,11 +32,6 @@ const connector = {
   source: { postgres: { connection, replication_type: { logical_replication: {} } } },
   sink: { webhook: { url: "https://example.com/in" } },
 };
-
-function serve(data: string, environment: Record<string, string> = {}): Promise<ServiceProcess> {
-  const place = { dataDirectory: join(directory, data), workingDirectory: directory };
-  return ServiceProcess.start({ command: [binary], ...place, environment });
-}
 
 const shows = (page: Page, text: string, selector = "main") =>
   waitFor(`the page to show ${text}`, async () =>
@@ -69,23 +55,6 @@ test("ten tabs at once all load, and the one that is seen gets events", async ()
   }
 }, 60_000);
 
-test("what somebody else changed meanwhile is shown, and kept", async () => {
-  await using opened = await chromium.open(service.url, "/console/connectors/orders/edit?step=review");
-  const { page } = opened;
-  await fillField(page, "/name", "mine");
-  await api.call("PATCH", "/api/v1/connectors/orders", { sink: { webhook: { path_template: "theirs" } } });
-  await press(page, ".step-footer .button.primary");
-  await shows(page, "Somebody else has changed this connector meanwhile");
-  expect(await textOf(page, ".notice")).toContain("/sink/webhook/path_template");
-  expect((await api.connector("orders")).connector.name ?? null).toBeNull();
-  expect(await fieldValue(page, "/name")).toBe("mine");
-  expect(await violationsOf(page)).toEqual([]);
-  await press(page, ".step-footer .button.primary");
-  await page.waitForSelector(".tabs");
-  const { name, sink } = (await api.connector("orders")).connector;
-  expect([name, sink.webhook?.path_template]).toEqual(["mine", "theirs"]);
-});
-
 test("a form that is left by the back button does not come again with the next step back", async () => {
   await using opened = await chromium.open(service.url, "/");
   const { page } = opened;
@@ -105,7 +74,7 @@ test("a form that is left by the back button does not come again with the next s
 
 test("credentials that are no longer taken are asked for over what was typed, also over a question", async () => {
   const environment = { MILLRACE_API_TOKEN: "first" };
-  await using changing = await serve("changing", environment);
+  await using changing = await stage.another(environment);
   {
     await using opened = await chromium.open(changing.url, "/console/new?step=sink");
     const { page } = opened;

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import type { JsonObject } from "../../../src/connector/request/merge-patch.ts";
-import { answer } from "../../api/client.ts";
+import { taggedAnswer } from "../../api/client.ts";
 import { useConsole } from "../../console-context.ts";
 import { Failure, Notice } from "../../parts/notice.tsx";
 import { Link } from "../../route/link.tsx";
@@ -48,7 +48,7 @@ export function EditPage({ id, from, step }: EditPageProps) {
 
 function New({ step }: { readonly step: EditStep }) {
   const beginning = useMemo(
-    (): Beginning => ({ draft: blankConnector(), stored: null, isNew: true, secretsOf: null }),
+    (): Beginning => ({ draft: blankConnector(), stored: null, tag: null, isNew: true, secretsOf: null }),
     [],
   );
   return <EditForm {...{ beginning, step }} />;
@@ -64,15 +64,15 @@ interface LoadingProps {
 function Loading({ other, isNew, step, title }: LoadingProps) {
   const { api, live } = useConsole();
   const { data, error, reload } = useLoaded(
-    () => answer(api.connectors({ connector_id: encodeURIComponent(other) }).get()),
+    () => taggedAnswer(api.connectors({ connector_id: encodeURIComponent(other) }).get()),
     [other],
   );
   const beginning = useMemo((): Beginning | null => {
     if (!data) return null;
-    const stored = data.connector as unknown as JsonObject;
+    const stored = data.data.connector as unknown as JsonObject;
     const isTaken = (id: string) => id === other || (live.connectors.value?.has(id) ?? false);
     const draft = isNew ? cloneOf(stored, isTaken) : stored;
-    return { draft, stored, isNew, secretsOf: other };
+    return { draft, stored, tag: data.tag, isNew, secretsOf: other };
   }, [data]);
   if (beginning) return <EditForm {...{ beginning, step }} />;
   return (

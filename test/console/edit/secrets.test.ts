@@ -77,11 +77,17 @@ describe("secrets", () => {
 
 test("a command survives quotes, and names the variables of the reader's sign-in", () => {
   const command = curlOf({
-    ...{ method: "PATCH", url: "http://h/api/v1/connectors/a", signIn: "bearer" },
+    ...{
+      method: "PATCH",
+      url: "http://h/api/v1/connectors/a",
+      signIn: "bearer",
+      headers: { "if-none-match": "*" },
+    },
     body: { name: "it's; $(rm -rf /)" },
   });
   expect(command).toContain(`'\\''s; $(rm -rf /)`);
   expect(command).toContain('-H "authorization: Bearer $MILLRACE_API_TOKEN"');
+  expect(command).toContain("-H 'if-none-match: *'");
   const { stdout } = Bun.spawnSync(["sh", "-c", command.replace(/^curl /, "printf '%s\\n' ")]);
   expect(stdout.toString()).toContain(`"name": "it's; $(rm -rf /)"`);
 });

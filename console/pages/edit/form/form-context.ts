@@ -9,6 +9,8 @@ export interface Form {
   readonly draft: JsonObject;
   /** What the API has: of the connector that is edited, or of the one that is cloned. Null: a new one. */
   readonly stored: JsonObject | null;
+  /** The ETag of `stored`; null: not known. */
+  readonly tag: string | null;
   /** The full form of a connector of these kinds; null: not known yet. */
   readonly defaults: JsonObject | null;
   readonly isNew: boolean;
@@ -18,7 +20,7 @@ export interface Form {
   readonly set: (path: string, value: JsonValue | undefined) => void;
   readonly setDraft: (draft: JsonObject) => void;
   /** Somebody else has changed what is stored: what was changed here is put on top of it. */
-  readonly rebase: (stored: JsonObject) => void;
+  readonly rebase: (stored: JsonObject, tag: string | null) => void;
   /** Changes the kind of a union, and keeps what was typed for the other kind. Null: none. */
   readonly setKind: (path: string, kind: string | null, blank: JsonObject) => void;
   readonly problemAt: (path: string) => string | null;

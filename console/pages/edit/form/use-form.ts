@@ -17,9 +17,12 @@ import type { Form } from "./form-context.ts";
 export interface Beginning {
   readonly draft: JsonObject;
   readonly stored: JsonObject | null;
+  readonly tag: string | null;
   readonly isNew: boolean;
   readonly secretsOf: string | null;
 }
+
+type Stored = Pick<Beginning, "stored" | "tag">;
 
 export interface FormState {
   readonly form: Form;
@@ -32,7 +35,7 @@ type Parked = Map<string, JsonValue>;
 
 export function useFormState(api: Api, { draft: first, ...beginning }: Beginning): FormState {
   const [draft, setDraft] = useState(first);
-  const [stored, setStored] = useState(beginning.stored);
+  const [{ stored, tag }, setStored] = useState<Stored>(beginning);
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const parked = useRef<Parked>(new Map());
   const defaults = useDefaults(api, draft);
@@ -67,10 +70,10 @@ export function useFormState(api: Api, { draft: first, ...beginning }: Beginning
     [problems, draft, defaults],
   );
   const form: Form = {
-    ...{ ...beginning, stored, draft, defaults, set, setKind, setDraft: replaceDraft },
-    rebase: (now) => {
+    ...{ ...beginning, stored, tag, draft, defaults, set, setKind, setDraft: replaceDraft },
+    rebase: (now, nowTag) => {
       setDraft(withPatch(now, mergePatchOf(stored ?? {}, draft)));
-      setStored(now);
+      setStored({ stored: now, tag: nowTag });
     },
     problemAt: (path) => placed.byField.get(path) ?? null,
     isFixed: (field) => !beginning.isNew && field.isFixed === true,

@@ -6,6 +6,7 @@ export interface ShownRequest {
   readonly method: "POST" | "PATCH";
   readonly url: string;
   readonly body: JsonObject;
+  readonly headers: Readonly<Record<string, string>>;
   /** How the reader is signed in; the command names the service's own variables for it. */
   readonly signIn: "none" | "basic" | "bearer";
 }
@@ -16,12 +17,13 @@ const credentials = {
   bearer: ['-H "authorization: Bearer $MILLRACE_API_TOKEN"'],
 } as const;
 
-export function curlOf({ method, url, body, signIn }: ShownRequest): string {
+export function curlOf({ method, url, body, headers, signIn }: ShownRequest): string {
   const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
   const options = [
     `-X ${method} ${quoted(url)}`,
     ...credentials[signIn],
     `-H 'content-type: ${type}'`,
+    ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
     `-d ${quoted(JSON.stringify(body, null, 2))}`,
   ];
   return `curl ${options.join(" \\\n  ")}`;

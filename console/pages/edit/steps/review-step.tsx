@@ -21,7 +21,7 @@ import { freeId } from "../model/draft.ts";
 import { mergePatchOf } from "../model/patch.ts";
 import { valueAt } from "../model/pointer.ts";
 import { withoutSecrets, withPlaceholders } from "../model/secrets.ts";
-import { changedMeanwhile, saveConnector } from "./save-connector.ts";
+import { creationOnly, saveConnector } from "./save-connector.ts";
 import type { StepProps } from "./step-footer.tsx";
 import type { StepData } from "./use-step-data.ts";
 
@@ -34,26 +34,29 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
   const form = useForm();
   const { api, live } = useConsole();
   const [isBusy, setBusy] = useState(false);
-  const [theirs, setTheirs] = useState<readonly Change[]>([]);
+  const [theirs, setTheirs] = useState<readonly Change[] | null>(null);
   useSuggestedId(form);
   const patch = form.stored && !form.isNew ? mergePatchOf(form.stored, form.draft) : null;
   const isUnchanged = patch !== null && Object.keys(patch).length === 0;
   const save = async () => {
     setBusy(true);
     try {
-      const now = await changedMeanwhile(api, form);
-      if (now) {
-        setTheirs(changesOf(form.stored ?? {}, now));
-        form.rebase(now);
+      const outcome = await saveConnector(api, form);
+      if (typeof outcome !== "string") {
+        setTheirs(changesOf(form.stored ?? {}, outcome.now));
+        form.rebase(outcome.now, outcome.tag);
         return setBusy(false);
       }
-      const id = await saveConnector(api, form);
-      await live.refresh(id);
-      saved(id);
+      await live.refresh(outcome);
+      saved(outcome);
     } catch (error) {
       refuse(error);
       setBusy(false);
     }
+  };
+  const takeTheirs = () => {
+    if (form.stored) form.setDraft(form.stored);
+    setTheirs(null);
   };
   return (
     <>
@@ -61,7 +64,7 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
         <Summary draft={form.draft} known={data.catalog.data} />
         <Fields fields={nameFields} />
       </section>
-      {theirs.length > 0 && <Theirs changes={theirs} />}
+      {theirs && <Theirs changes={theirs} takeTheirs={isUnchanged ? null : takeTheirs} />}
       {patch !== null && <Changes {...{ form, isUnchanged }} />}
       <Shown {...{ form, patch }} />
       <div class="row step-footer">
@@ -144,12 +147,32 @@ function Changes({ form, isUnchanged }: { readonly form: Form; readonly isUnchan
   );
 }
 
+interface TheirsProps {
+  readonly changes: readonly Change[];
+  /** Null: there is nothing of one's own. */
+  readonly takeTheirs: (() => void) | null;
+}
+
 /** What is saved goes on top of it: nobody's change is lost unseen. */
-function Theirs({ changes }: { readonly changes: readonly Change[] }) {
+function Theirs({ changes, takeTheirs }: TheirsProps) {
   return (
     <Notice tone="warning" title="Somebody else has changed this connector meanwhile" role="alert">
       <ChangeList changes={changes} />
-      <p>Nothing is saved yet. Look at what changes now, below, then save.</p>
+      {takeTheirs ? (
+        <>
+          <p>
+            Their change holds, and yours is not saved yet. Look below at what it changes now, then save once
+            more. Or take what they have, and begin anew.
+          </p>
+          <div>
+            <Button size="small" onClick={takeTheirs}>
+              Load theirs, drop mine
+            </Button>
+          </div>
+        </>
+      ) : (
+        <p>Their change holds, and nothing of yours is left to save.</p>
+      )}
     </Notice>
   );
 }
@@ -180,7 +203,7 @@ function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObjec
     form.isNew && form.secretsOf !== null ? `?clone_from=${encodeURIComponent(form.secretsOf)}` : "";
   const curl = curlOf({
     ...{ method: patch ? "PATCH" : "POST", url: `${location.origin}/api/v1/connectors/${id}${clone}` },
-    ...{ body: withPlaceholders(body, shown), signIn: signIn() },
+    ...{ body: withPlaceholders(body, shown), signIn: signIn(), headers: patch ? {} : creationOnly },
   });
   return (
     <section class="card groups" aria-label="For the command line">

@@ -2,56 +2,55 @@
 
 import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
 import type { JsonObject } from "../../../../src/connector/request/merge-patch.ts";
-import { type Api, answer } from "../../../api/client.ts";
+import { type Api, answer, taggedAnswer } from "../../../api/client.ts";
 import { ApiProblem } from "../../../api/problem.ts";
 import type { Form } from "../form/form-context.ts";
-import { isSame, mergePatchOf } from "../model/patch.ts";
+import { mergePatchOf } from "../model/patch.ts";
 
-/** What is stored now, if somebody else has changed it since the form was opened; otherwise null. */
-export async function changedMeanwhile(
-  api: Api,
-  { isNew, secretsOf, stored }: Form,
-): Promise<JsonObject | null> {
-  if (isNew || secretsOf === null) return null;
-  const { connector } = await answer(api.connectors({ connector_id: secretsOf }).get());
-  const now = connector as unknown as JsonObject;
-  return isSame(now, stored ?? {}) ? null : now;
+/** Somebody else has changed the connector since the form was opened: nothing is saved. */
+export interface Conflict {
+  readonly now: JsonObject;
+  readonly tag: string | null;
 }
 
-/** Returns its id. */
-export async function saveConnector(api: Api, form: Form): Promise<string> {
+/** Returns the id under which it is saved. */
+export async function saveConnector(api: Api, form: Form): Promise<string | Conflict> {
   if (form.isNew) return create(api, form);
   const id = form.secretsOf ?? "";
-  await answer(api.connectors({ connector_id: id }).patch(mergePatchOf(form.stored ?? {}, form.draft)));
-  return id;
+  const connector = api.connectors({ connector_id: encodeURIComponent(id) });
+  const headers = form.tag === null ? {} : { "if-match": form.tag };
+  try {
+    await answer(connector.patch(mergePatchOf(form.stored ?? {}, form.draft), { headers }));
+    return id;
+  } catch (error) {
+    if (!isPreconditionFailed(error)) throw error;
+    const { data, tag } = await taggedAnswer(connector.get());
+    return { now: data.connector as unknown as JsonObject, tag };
+  }
 }
 
 async function create(api: Api, { draft, secretsOf }: Form): Promise<string> {
   const id = String(draft.id ?? "");
   if (id === "") throw atId(422, "required");
-  const connector = api.connectors({ connector_id: encodeURIComponent(id) });
-  // The same request replaces a connector that is there.
-  if (await isThere(() => answer(connector.get()))) throw atId(409, takenText);
   const query = secretsOf === null ? {} : { clone_from: secretsOf };
+  const connector = api.connectors({ connector_id: encodeURIComponent(id) });
   try {
-    await answer(connector.post(draft as unknown as ConnectorRequest, { query }));
+    const options = { query, headers: creationOnly };
+    await answer(connector.post(draft as unknown as ConnectorRequest, options));
   } catch (error) {
+    if (isPreconditionFailed(error)) throw atId(412, takenText);
     throw error instanceof ApiProblem ? withIdAtItsField(error) : error;
   }
   return id;
 }
 
+/** The same request would replace a connector that is there. */
+export const creationOnly = { "if-none-match": "*" } as const;
+
 export const takenText = "Another connector has this id: choose another one, or edit that one.";
 
-async function isThere(get: () => Promise<unknown>): Promise<boolean> {
-  try {
-    await get();
-    return true;
-  } catch (error) {
-    // What else may be wrong with the id, the request itself is told.
-    if (error instanceof ApiProblem && error.status !== 0) return false;
-    throw error;
-  }
+function isPreconditionFailed(error: unknown): boolean {
+  return error instanceof ApiProblem && error.code === "precondition_failed";
 }
 
 function atId(status: number, message: string): ApiProblem {

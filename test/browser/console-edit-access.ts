@@ -1,0 +1,59 @@
+// Every step of the form, with its errors, breaks no rule of access.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { violationsOf } from "../support/browser/accessibility.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
+import { hook, isRefusal, openForm, secret, sleeper } from "../support/browser/edit-form.ts";
+import { unfoldAll } from "../support/browser/form.ts";
+import { tabTo } from "../support/browser/keyboard.ts";
+import { holdsInEveryLook } from "../support/browser/looks.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+
+let server: PostgresServer;
+let stage: ConsoleStage;
+
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+  await server.createDatabase("shop");
+  await server.query("create table orders (id int primary key, item text)", "shop");
+  stage = await ConsoleStage.start();
+  await stage.api.createConnector(
+    "shop",
+    sleeper(server, { postgres: { connection: { ...server.connection("warehouse"), password: secret } } }),
+  );
+  await stage.api.createConnector("hook", hook(server));
+}, 240_000);
+
+afterAll(async () => {
+  await stage?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
+});
+
+describe("every step breaks no rule of access", () => {
+  test.each(["source", "sink", "tables", "review", "json"])(
+    "%s",
+    async (step) => {
+      for (const path of [
+        `/console/new?from=shop&step=${step}`,
+        `/console/connectors/hook/edit?step=${step}`,
+      ])
+        await holdsInEveryLook(
+          (look) => openForm(stage, path, look),
+          async (page) => {
+            if (step === "tables") await page.waitForSelector(".tree-row");
+            await unfoldAll(page);
+          },
+          isRefusal,
+        );
+    },
+    60_000,
+  );
+
+  test("nor does the form with its errors", async () => {
+    await using opened = await openForm(stage, "/console/new");
+    await tabTo(opened.page, "Next: the sink");
+    await opened.page.keyboard.press("Enter");
+    await opened.page.waitForSelector('[aria-invalid="true"]');
+    expect(await violationsOf(opened.page)).toEqual([]);
+  });
+});
