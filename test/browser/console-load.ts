@@ -2,40 +2,29 @@
 // staged API, as a thousand real streams are not to be had here; the page, and every other route, is the compiled program's.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { KeyInput, Page } from "puppeteer-core";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Chromium } from "../support/browser/chromium.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { Chromium } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { type Memory, PageCost } from "../support/browser/page-cost.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const minutes = Number(process.env.MILLRACE_CONSOLE_MINUTES ?? 1);
 const changeMs = 250;
 
+let stage: ConsoleStage;
 let service: ServiceProcess;
 let chromium: Chromium;
-let directory: string;
 
 beforeAll(async () => {
-  const binary = await compiledBinary();
-  directory = await mkdtemp(join(tmpdir(), "millrace-console-load-"));
-  service = await ServiceProcess.start({
-    command: [binary],
-    dataDirectory: join(directory, "data"),
-    workingDirectory: directory,
-  });
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ service, chromium } = stage);
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  await service?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await stage?.[Symbol.asyncDispose]();
 });
 
 /** A thousand connectors, all of which change four times a second until it is disposed of. */

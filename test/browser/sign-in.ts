@@ -1,48 +1,34 @@
 // Signing in to the console, in a real browser and at real services: each kind of credentials, and what becomes of them.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Chromium, type OpenedPage } from "../support/browser/chromium.ts";
+import type { Chromium, OpenedPage } from "../support/browser/chromium.ts";
+import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { textOf } from "../support/browser/form.ts";
 import { loaded } from "../support/browser/loaded.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const basic = { MILLRACE_USERNAME: "operator", MILLRACE_PASSWORD: "pass:wörd" };
 const bearer = { MILLRACE_API_TOKEN: "full-token-0123456789" };
 const reading = { MILLRACE_READ_TOKEN: "read-token-0123456789" };
 
+let stage: ConsoleStage;
 let chromium: Chromium;
-let binary: string;
-let directory: string;
 
 beforeAll(async () => {
-  binary = await compiledBinary();
-  directory = await mkdtemp(join(tmpdir(), "millrace-sign-in-"));
-  chromium = await Chromium.launch();
+  stage = await ConsoleStage.start();
+  ({ chromium } = stage);
 }, 180_000);
 
 afterAll(async () => {
-  await chromium?.[Symbol.asyncDispose]();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await stage?.[Symbol.asyncDispose]();
 });
 
-let services = 0;
 /** `environment` may be changed before the service is started again. */
-const start = (environment: Record<string, string>) =>
-  ServiceProcess.start({
-    command: [binary],
-    environment,
-    dataDirectory: join(directory, `data-${services++}`),
-    workingDirectory: directory,
-  });
+const start = (environment: Record<string, string>) => stage.another(environment);
 
 const form = (page: Page) => page.waitForSelector("form input[name=secret]");
 
@@ -130,9 +116,8 @@ describe("the form", () => {
       await using opened = await chromium.open(service.url, "/");
       const { page } = opened;
       await form(page);
-      if (isToken) {
-        await signInByToken(page);
-      } else await signIn(page, basic.MILLRACE_PASSWORD, basic.MILLRACE_USERNAME);
+      if (isToken) await signInByToken(page);
+      else await signIn(page, basic.MILLRACE_PASSWORD, basic.MILLRACE_USERNAME);
       await signedIn(page);
       expect(unexpected(opened)).toEqual([]);
     }
@@ -268,8 +253,7 @@ function reports(path: string): Response | null {
 }
 
 test("a service that is away at first is found as soon as it comes", async () => {
-  await using service = await start({});
-  await using staged = new StagedService(service.url);
+  await using staged = new StagedService(stage.service.url);
   staged.isAway = true;
   await using opened = await chromium.open(staged.url, "/console/service");
   const { page } = opened;
