@@ -46,7 +46,7 @@ test("ten tabs at once all load, and the one that is seen gets events", async ()
       const page = await context.newPage();
       pages.push(page);
       await page.goto(`${service.url}/console/connectors/orders`, { timeout: 10_000 });
-      await page.waitForSelector("h1", { timeout: 10_000 });
+      await page.waitForSelector(".shell h1", { timeout: 10_000 });
     }
     await pages[0]!.bringToFront();
     await shows(pages[0]!, "Live", ".link-state");

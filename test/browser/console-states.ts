@@ -5,6 +5,7 @@ import type { Page } from "puppeteer-core";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import type { Chromium } from "../support/browser/chromium.ts";
 import { ConsoleStage } from "../support/browser/console-stage.ts";
+import { loaded } from "../support/browser/loaded.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { ManyConnectors, states } from "../support/browser/many-connectors.ts";
 import { StagedService } from "../support/browser/staged-service.ts";
@@ -65,7 +66,7 @@ describe("breaks no rule of access", () => {
       await holdsInEveryLook(
         (look) => chromium.open(staged.url, `/console/connectors/${path}`, look),
         async (page) => {
-          await page.waitForSelector("main h1");
+          await loaded(page);
           for (const name of presses) await press(page, name);
           await page.waitForSelector(opened);
         },

@@ -5,6 +5,7 @@ import type { ApiClient } from "../../src/demo/api-client.ts";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import type { Chromium } from "../support/browser/chromium.ts";
 import { ConsoleStage } from "../support/browser/console-stage.ts";
+import { loaded } from "../support/browser/loaded.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -45,7 +46,7 @@ function connectorTo(database: string) {
 describe("without a connector", () => {
   test("the page says what to do first", async () => {
     await using opened = await open("/");
-    await opened.page.waitForSelector("h1");
+    await loaded(opened.page);
     expect(await opened.page.$eval("h1", (title) => title.textContent)).toBe("No connector yet");
     expect(await opened.page.$eval("main", (main) => main.textContent)).toContain("millrace demo");
     expect(opened.complaints).toEqual([]);
@@ -54,10 +55,7 @@ describe("without a connector", () => {
   test.each(["/", "/console/service", "/console/new", "/console/nothing"])(
     "%s breaks no rule of access",
     async (path) => {
-      await holdsInEveryLook(
-        (look) => open(path, look),
-        (page) => page.waitForSelector("h1"),
-      );
+      await holdsInEveryLook((look) => open(path, look), loaded);
     },
   );
 });

@@ -151,13 +151,13 @@ test("pages that are left, and tabs in the background, keep no connection from t
   const { page } = opened;
   for (let load = 0; load < 8; load++) {
     await page.goto(service.url + (load % 2 === 0 ? "/console/service" : "/"));
-    await page.waitForSelector("main h1", { timeout: 3_000 });
+    await page.waitForSelector(".shell h1", { timeout: 3_000 });
     await link(page, "Live");
   }
   for (let tab = 0; tab < 8; tab++) {
     const other = await page.browserContext().newPage();
     await other.goto(service.url);
-    await other.waitForSelector("main h1", { timeout: 3_000 });
+    await other.waitForSelector(".shell h1", { timeout: 3_000 });
     await link(other, "Live");
   }
   await page.bringToFront();

@@ -79,7 +79,7 @@ describe("the form", () => {
     expect((await stored(page)).session).toEqual({});
     await signIn(page, basic.MILLRACE_PASSWORD);
     await signedIn(page);
-    await page.waitForSelector("main h1");
+    await loaded(page);
     expect(new URL(page.url()).pathname).toBe("/console/service");
     const held = await stored(page);
     expect(held.local).toEqual({});
@@ -238,7 +238,7 @@ describe("whoever may only read", () => {
         async (page) => {
           await signIn(page, reading.MILLRACE_READ_TOKEN);
           await signedIn(page);
-          await page.waitForSelector("main h1");
+          await loaded(page);
         },
         isRefusal,
       );

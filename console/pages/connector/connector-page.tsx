@@ -25,10 +25,18 @@ export function ConnectorPage({ id, tab }: ConnectorPageProps) {
   const shown = useConnector(id);
   switch (shown.kind) {
     case "loading":
-      return <p class="soft">Loading…</p>;
+      return (
+        <>
+          <h1 class="name">{id}</h1>
+          <p class="soft">Loading…</p>
+        </>
+      );
     case "unreached":
       return (
-        <Failure title="The connector is not known yet" error={new Error("The service does not answer.")} />
+        <>
+          <h1 class="name">{id}</h1>
+          <Failure title="The connector is not known yet" error={new Error("The service does not answer.")} />
+        </>
       );
     case "unknown":
       return <Gone title="There is no such connector" id={id} text="No connector has this id now." />;

@@ -34,10 +34,15 @@ export function ConnectorsPage() {
   const all = useMemo(() => (connectors ? listed(connectors.values()) : null), [connectors]);
   const shown = useMemo(() => (all ? matching(all, filter) : []), [all, filter]);
   if (!all)
-    return link === "lost" ? (
-      <Failure title="No connectors yet" error={new Error("The service does not answer.")} />
-    ) : (
-      <p class="soft">Loading…</p>
+    return (
+      <>
+        <h1>Connectors</h1>
+        {link === "lost" ? (
+          <Failure title="No connectors yet" error={new Error("The service does not answer.")} />
+        ) : (
+          <p class="soft">Loading…</p>
+        )}
+      </>
     );
   if (all.length === 0) return <NoConnectors canCreate={access === "Full"} />;
   const counts = countByTone(all);
