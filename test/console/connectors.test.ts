@@ -1,6 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
-import { copyProgress, isFinishing, secondsLeft } from "../../console/connector/copy-progress.ts";
+import {
+  copyProgress,
+  isFinishing,
+  secondsLeft,
+  tableCopyProgress,
+} from "../../console/connector/copy-progress.ts";
 import { type KnownConnector, knownConnector } from "../../console/connector/known-connector.ts";
 import { lastRate } from "../../console/connector/sample-series.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
@@ -246,8 +251,30 @@ describe("a copy", () => {
   });
 
   test("that brings more than was expected is not done before it is", () => {
-    const more = { ...progress, snapshot: { ...progress.snapshot, rows: 2_000 } };
-    expect(copyProgress({ ...streaming, progress: more })).toMatchObject({ done: 1_980, all: 2_000 });
+    const more = { ...progress, snapshot: { ...progress.snapshot, rows: 1_200 } };
+    expect(copyProgress({ ...streaming, progress: more })).toMatchObject({ done: 1_188, all: 1_200 });
+  });
+
+  test("of which the source expected far less, or nothing, is as far as its tables; of one table nobody knows", () => {
+    const of = (snapshot: Partial<RunProgress["snapshot"]>) => {
+      const status = {
+        ...streaming,
+        progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } },
+      };
+      return [copyProgress(status), isFinishing(status)];
+    };
+    const byTables = { done: 1, all: 4, isInRows: false };
+    expect(of({ rows: 5_000 })).toMatchObject([byTables, false]);
+    expect(of({ rows: 5_000, estimated_rows: 0 })).toMatchObject([byTables, false]);
+    const one = { tables: 1, tables_done: 0, rows: 5_000, estimated_rows: 0 };
+    expect(of(one)).toMatchObject([{ all: 0, note: "0 of 1 tables, 5.00\u202fk rows" }, false]);
+    expect(of({ ...one, tables_done: 1 })).toMatchObject([{ done: 1, all: 1 }, false]);
+  });
+
+  test("of one table is as far as was expected, and unknown beyond", () => {
+    expect(tableCopyProgress(250, 1_000)).toMatchObject({ done: 250, all: 1_000 });
+    expect(tableCopyProgress(999, 1_000)).toMatchObject({ done: 990, all: 1_000 });
+    expect(tableCopyProgress(1_000, 1_000)).toMatchObject({ all: 0 });
   });
 
   test("has time left once its speed is known", () => {

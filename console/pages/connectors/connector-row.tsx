@@ -52,10 +52,10 @@ export function ConnectorRow({ entry, condition }: ListedConnector) {
 }
 
 function CopyFigures({ entry: { connector, status } }: ListedConnector) {
-  const progress = copyProgress(status);
+  const { done, all, note } = copyProgress(status);
   return (
     <div class="figures copy">
-      <Progress {...{ label: `Copy of ${connector.id}`, ...progress }} />
+      <Progress {...{ label: `Copy of ${connector.id}`, done, all, note }} />
     </div>
   );
 }

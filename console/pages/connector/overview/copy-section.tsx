@@ -18,8 +18,8 @@ export function CopySection({ entry }: { readonly entry: GivenConnector }) {
     points.current = withCopyPoint(points.current, { atMs: Date.now(), rows: snapshot.rows });
   }
   const rate = copyRate(points.current);
-  const { done, all, note } = copyProgress(status);
-  const left = secondsLeft(done, all, rate);
+  const { done, all, isInRows, note } = copyProgress(status);
+  const left = isInRows ? secondsLeft(done, all, rate) : null;
   return (
     <section class="card stack tight" aria-labelledby="copy-title">
       <div class="row apart">

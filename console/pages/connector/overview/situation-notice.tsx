@@ -1,19 +1,21 @@
 import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { Reason } from "../../../connector/reason.tsx";
-import { SqlCommands } from "../../../parts/command.tsx";
+import { Command, SqlCommands } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { pastError, presentCode, situationOf } from "./situation.ts";
+import { snapshotRemedy } from "./snapshot-remedy.ts";
 
 /** How the connector is, in words, and what mends it. */
 export function SituationNotice({ entry }: { readonly entry: KnownConnector }) {
   const { tone, title, reason, advice, commands } = situationOf(entry);
+  const remedy = reason === null ? null : snapshotRemedy(entry.connector.id, reason);
   const past = pastError(entry.status);
   const code = presentCode(entry.status);
   return (
     <>
       <Notice tone={tone} title={title}>
-        {reason && <Reason text={reason} />}
+        {remedy && <Reason text={remedy.reason} />}
         {advice && <p>{advice}</p>}
         {code && (
           <p class="small soft">
@@ -21,6 +23,12 @@ export function SituationNotice({ entry }: { readonly entry: KnownConnector }) {
           </p>
         )}
         <SqlCommands statements={commands} />
+        {remedy && remedy.commands.length > 0 && (
+          <>
+            <p>Copy again does it, beside the table in Tables. Or, on a command line:</p>
+            <Command text={remedy.commands.join("\n")} />
+          </>
+        )}
       </Notice>
       {past && (
         <details class="past-error">

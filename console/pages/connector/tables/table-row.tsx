@@ -1,6 +1,6 @@
 import type { TableStatus } from "../../../../src/connector/table-status.ts";
 import { Progress } from "../../../charts/progress.tsx";
-import { almostAll } from "../../../connector/copy-progress.ts";
+import { tableCopyProgress } from "../../../connector/copy-progress.ts";
 import { TableName } from "../../../connector/table-name.tsx";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
@@ -60,13 +60,7 @@ function CopyFigures({
   return (
     <div class="copying">
       <Progress
-        {...{
-          label: `Copy of ${table.schema}.${table.name}`,
-          // The estimate may be too low, and indexes follow the rows.
-          done: Math.min(rows, estimated_rows * almostAll),
-          all: estimated_rows,
-        }}
-        note={`${shortCount(rows)} of ~${shortCount(Math.max(rows, estimated_rows))} rows`}
+        {...{ label: `Copy of ${table.schema}.${table.name}`, ...tableCopyProgress(rows, estimated_rows) }}
       />
     </div>
   );

@@ -3,6 +3,7 @@ import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Task } from "../../../../src/connector/task.ts";
 import { answer } from "../../../api/client.ts";
 import { Progress } from "../../../charts/progress.tsx";
+import { tableCopyProgress } from "../../../connector/copy-progress.ts";
 import { Reason } from "../../../connector/reason.tsx";
 import { TableName } from "../../../connector/table-name.tsx";
 import { useConsole } from "../../../console-context.ts";
@@ -51,10 +52,9 @@ export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
 }
 
 function TaskProgress({ table, task: { progress } }: { readonly table: string; readonly task: Task }) {
-  const rows = progress?.rows ?? 0;
-  const all = Math.max(rows, progress?.estimated_rows ?? 0);
+  const { done, all } = tableCopyProgress(progress?.rows ?? 0, progress?.estimated_rows ?? 0);
   const note = progress ? copiedText(progress) : "it begins";
-  return <Progress {...{ label: `Copy of ${table}`, done: rows, all, note }} />;
+  return <Progress {...{ label: `Copy of ${table}`, done, all, note }} />;
 }
 
 function copiedText({ rows, bytes: size }: NonNullable<Task["progress"]>): string {
