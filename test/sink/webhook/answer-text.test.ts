@@ -1,7 +1,7 @@
 // What a reason quotes of an answer's body, whatever that holds and however it was sent.
 
 import { describe, expect, test } from "bun:test";
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { answerText } from "../../../src/sink/webhook/answer-text.ts";
 import { requestSecrets } from "../../../src/sink/webhook/request-secrets.ts";
@@ -55,7 +55,10 @@ describe("only text is quoted", () => {
 });
 
 describe("a compressed body", () => {
-  const ways = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+  // Brotli's highest quality, its default, takes ten times as long, and makes the bomb no smaller.
+  const brotli = (bytes: string | Buffer) =>
+    brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } });
+  const ways = { gzip: gzipSync, deflate: deflateSync, br: brotli, zstd: zstdCompressSync };
   test.each(Object.entries(ways))(
     "%s is read, and never more of it than a few kilobytes",
     async (encoding, way) => {
