@@ -2,7 +2,7 @@
 // the one that builds.
 
 import { existsSync, statSync } from "node:fs";
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, utimes } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { lockDirectory } from "../../src/state/embedded/directory-lock.ts";
 import { waitFor } from "./wait-for.ts";
@@ -15,6 +15,7 @@ const inputs = ["src", "console", "drizzle", "scripts", "package.json", "bun.loc
 export async function compiledBinary(): Promise<string> {
   using _lock = await lockBuild();
   if (existsSync(binary) && statSync(binary).mtimeMs > (await newestInputMs())) return binary;
+  const beganAt = new Date();
   const build = Bun.spawn([process.execPath, "scripts/build.ts"], {
     cwd: root,
     stdout: "pipe",
@@ -26,6 +27,8 @@ export async function compiledBinary(): Promise<string> {
     new Response(build.stderr).text(),
   ]);
   if (code !== 0) throw new Error(`the build ended with ${code}:\n${output}${errors}`);
+  // A source that was written while the build ran may not be in it: the next caller builds again.
+  await utimes(binary, beganAt, beganAt);
   return binary;
 }
 
