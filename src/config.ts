@@ -35,6 +35,10 @@ export interface Settings {
   readonly otlp: OtlpSettings | null;
   /** Names this process among the replicas of the service; null: it makes up a name. */
   readonly replicaId: string | null;
+  /** How large a share of the connectors this process takes among replicas; 0: none, it only answers the API. */
+  readonly replicaWeight: number;
+  /** How long a connector's lease lasts that is not renewed. */
+  readonly leaseSeconds: number;
   /** All settings as they may be shown: without secrets. */
   readonly report: readonly SettingReport[];
 }
@@ -53,6 +57,8 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     alerts: readAlertSettings(variable),
     otlp: readOtlpSettings((name) => environment[name] || null),
     replicaId: parseReplicaId(variable("MILLRACE_REPLICA_ID")),
+    replicaWeight: parseNumber("MILLRACE_REPLICA_WEIGHT", variable, [0, 100], defaults.replicaWeight),
+    leaseSeconds: parseNumber("MILLRACE_LEASE_SECONDS", variable, [2, 300], defaults.leaseSeconds),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
     report: reportSettings(flags, environment),
   };
@@ -95,9 +101,20 @@ function parsePort(text: string): number {
 
 function parseThreads(text: string | null): number | null {
   if (text === null) return null;
-  const threads = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (threads < 1) throw invalid("MILLRACE_WORKER_THREADS must be a number from 1 to 9999.");
-  return threads;
+  return parseNumber("MILLRACE_WORKER_THREADS", () => text, [1, 9_999], "");
+}
+
+/** A whole number within bounds. */
+function parseNumber(
+  name: string,
+  variable: (name: string) => string | null,
+  [least, most]: readonly [number, number],
+  otherwise: string,
+): number {
+  const text = variable(name) ?? otherwise;
+  const value = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= least && value <= most)) throw invalid(`${name} must be a number from ${least} to ${most}.`);
+  return value;
 }
 
 function parseReplicaId(text: string | null): string | null {

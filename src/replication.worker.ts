@@ -87,7 +87,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
 
   async #execute(start: Start): Promise<void> {
     try {
-      const state = await SourceState.load(sourceStateStore(this.#main));
+      const state = await SourceState.load(sourceStateStore(this.#main), start.term !== null);
       await this.#run(start, state).finally(() => state.saved());
       this.#main.send({ type: "ended", error: null });
     } catch (error) {
@@ -118,7 +118,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   }
 
   async #attempt(
-    { connector, work, owner, isAfterRefusal, delivery }: Start,
+    { connector, work, owner, term, isAfterRefusal, delivery }: Start,
     initialized: boolean,
     forms: readonly TupleForm[],
     state: SourceState,
@@ -137,14 +137,14 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       copyPace: copyPace(connector),
       makeSource: (events) =>
         createSource(connector, {
-          ...{ signal, owner, state, events, isBegun: initialized },
+          ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized },
           sinkFollowsShapes: connector.sink.postgres !== undefined,
         }),
       makeSink: (events) =>
         createSink(
           connector,
           {
-            ...{ connectorId: connector.id, owner, signal, isAfterRefusal, events },
+            ...{ connectorId: connector.id, owner, term, signal, isAfterRefusal, events },
             checkpoints: checkpointStore(this.#main),
             makesCopies: !skipSnapshots,
           },

@@ -20,18 +20,21 @@ import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
 import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
+import { Sharing } from "./runtime/replicas/sharing.ts";
 import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
 import { LiveSampleService } from "./runtime/samples/sample-service.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
+import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
 import { Supervisor } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
 import { openState, type State } from "./state/open-state.ts";
+import type { InstallationView, ReplicaSelf } from "./state/stores/lease-store.ts";
 
 export interface RunningService extends AsyncDisposable {
   /** The URL to reach it at. */
@@ -52,8 +55,10 @@ const idleTimeoutSeconds = 90;
 export async function startService(settings: Settings, log: Log, version: string): Promise<RunningService> {
   const declared = await readDeclared(settings, process.env);
   await using starting = new AsyncDisposableStack();
+  const self = replicaOf(settings, version);
   const state = starting.use(
     await openState({
+      instance: self.instance,
       databaseUrl: settings.databaseUrl,
       dataDirectory: settings.dataDirectory,
       encryptionKey: settings.encryptionKey,
@@ -61,28 +66,54 @@ export async function startService(settings: Settings, log: Log, version: string
     }),
   );
   const now = () => new Date();
-  const board = new StatusBoard(state.history, log, now);
+  const board = new StatusBoard(state.history, log, now, { termOf: (id) => supervisor.termOf(id) });
   // Before the supervisor: it ends after the runs have.
   const alerts = settings.alerts && starting.use(startAlerts(settings.alerts, process.env, log));
   if (alerts) board.addWatch(alerts.watch);
-  const { hub, watch } = followRuntime(state, board);
+  const { hub, watch } = followRuntime(state, board, () => statuses);
   const threads = starting.use(new ThreadWatch());
-  const metrics = new PrometheusMetricsService({ state, board, threads, version });
+  const metrics = new PrometheusMetricsService({
+    ...{ board, threads, version, replicaId: self.id, holds: (id) => supervisor.holds(id) },
+    countTasks: () => state.tasks.countByState(state.shared && self.instance),
+  });
   board.listener = metrics;
   const workers = workerThreads(settings.workerThreads ?? undefined);
-  const supervisor = starting.use(
+  const sharing =
+    state.shared &&
+    new Sharing({
+      ...{ state, shared: state.shared, self, board, events: watch, hub, log, monotonicMs },
+      trouble: () => threadTrouble(threads),
+      replicaLost: (replica) => alerts?.watch.replicaLost(replica),
+    });
+  const supervisor: Supervisor = starting.use(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
       startRun: (request, events) => new ConnectorRun(request, events, workers),
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
+      ...(sharing?.forSupervisor ?? { mayRun: () => true }),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
   );
   const stopping = new AbortController();
   starting.defer(() => stopping.abort());
-  const samples = starting.use(startSamples(state, board));
+  const boards = sharing?.connect(supervisor);
+  const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
+  const samples = starting.use(startSamples(state, board, statuses));
   const services = createServices({
-    ...{ state, board, threads, supervisor, metrics, now, watch, version, settings, samples },
+    ...{
+      state,
+      board,
+      statuses,
+      threads,
+      supervisor,
+      metrics,
+      now,
+      watch: boards?.watch ?? watch,
+      version,
+      settings,
+      samples,
+      ...{ self, view: () => boards?.installation.view ?? null },
+    },
     ...{ events: hub, stopping: stopping.signal },
   });
   const app = createApp({
@@ -100,6 +131,7 @@ export async function startService(settings: Settings, log: Log, version: string
     await nextTurn();
   });
   if (settings.otlp) starting.use(startOtlp(settings.otlp, metrics, log, version));
+  await starting.use(sharing)?.start();
   await supervisor.startDeletions();
   // First: nothing is to run as it was declared before.
   const apply = (connectors: typeof declared) =>
@@ -115,13 +147,27 @@ export async function startService(settings: Settings, log: Log, version: string
   };
 }
 
+/** This process among others that may share the state. */
+function replicaOf({ replicaId, replicaWeight, leaseSeconds }: Settings, version: string): ReplicaSelf {
+  const host = hostname();
+  return {
+    id: replicaId ?? `${host}-${randomText().slice(0, 6)}`,
+    ...{ instance: crypto.randomUUID(), host, version, weight: replicaWeight },
+    ...{ leaseMs: leaseSeconds * 1000, startedAt: new Date(performance.timeOrigin) },
+  };
+}
+
 /** What happens to connectors and tasks, as events for clients. */
-function followRuntime(state: State, board: StatusBoard): { hub: EventHub; watch: RuntimeEvents } {
+function followRuntime(
+  state: State,
+  board: StatusBoard,
+  statuses: () => Statuses,
+): { hub: EventHub; watch: RuntimeEvents } {
   const hub = new EventHub(randomText());
   const watch = new RuntimeEvents({
     publish: (event, key) => hub.publish(event, key),
-    status: (id) => board.status(id),
-    runId: (id) => board.runId(id),
+    status: (id) => statuses().status({ id, runId: statuses().runId(id) ?? "" }),
+    runId: (id) => statuses().runId(id),
     monotonicMs,
   });
   board.addWatch(watch);
@@ -129,9 +175,9 @@ function followRuntime(state: State, board: StatusBoard): { hub: EventHub; watch
   return { hub, watch };
 }
 
-function startSamples({ connectors }: State, board: StatusBoard): LiveSampleService {
-  const measured = () => board.metrics();
-  const samples = new LiveSampleService({ connectors, measured, nowMs: Date.now, monotonicMs });
+function startSamples({ connectors }: State, board: StatusBoard, statuses: Statuses): LiveSampleService {
+  const readings = () => statuses.readings();
+  const samples = new LiveSampleService({ connectors, readings, nowMs: Date.now, monotonicMs });
   board.addWatch(samples);
   samples.start();
   return samples;
@@ -140,6 +186,7 @@ function startSamples({ connectors }: State, board: StatusBoard): LiveSampleServ
 interface ServiceParts {
   readonly state: State;
   readonly board: StatusBoard;
+  readonly statuses: Statuses;
   readonly threads: ThreadWatch;
   readonly supervisor: Supervisor;
   readonly metrics: PrometheusMetricsService;
@@ -148,21 +195,25 @@ interface ServiceParts {
   readonly events: EventService;
   readonly samples: SampleService;
   readonly version: string;
+  readonly self: ReplicaSelf;
+  /** The installation as read last; null: this replica is alone, or has not read it yet. */
+  readonly view: () => InstallationView | null;
   readonly settings: Settings;
   readonly stopping: AbortSignal;
 }
 
 function createServices(parts: ServiceParts): Services {
-  const { state, board, supervisor, metrics, events, samples, settings } = parts;
+  const { state, statuses, metrics, events, samples, settings } = parts;
   const newId = () => Bun.randomUUIDv7();
   const doctor = new LiveDoctorService({
     connectors: async () =>
-      (await state.connectors.list()).map(({ id, config, initialized }) => ({
-        ...{ config, initialized, status: board.status(id) },
+      (await state.connectors.list()).map(({ id, config, initialized, runId }) => ({
+        ...{ config, initialized, status: statuses.status({ id, runId }) },
       })),
     stateTrouble: () => stateTrouble(state),
     threadTrouble: () => threadTrouble(parts.threads),
     examineDisk: () => examineDisk(settings.dataDirectory),
+    ...{ installation: parts.view, now: parts.now },
     ...{ examineSource, validateSource, validateSink },
   });
   return {
@@ -171,18 +222,16 @@ function createServices(parts: ServiceParts): Services {
     tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
     health: new LiveHealthService(state, parts.threads, parts.stopping),
-    snapshots: new LiveSnapshotService(board, supervisor),
+    snapshots: new LiveSnapshotService(statuses),
     ...{ metrics, events, samples, report: createReport(parts) },
   };
 }
 
 function createReport(parts: ServiceParts): LiveReportService {
-  const { databaseUrl, replicaId, report } = parts.settings;
+  const { databaseUrl, report } = parts.settings;
   return new LiveReportService({
-    ...{ ...parts, settings: report, host: hostname() },
-    startedAt: new Date(performance.timeOrigin),
+    ...{ ...parts, ...parts.self, settings: report, replicaId: parts.self.id },
     stateKind: databaseUrl === null ? "Embedded" : "Postgres",
-    replicaId: replicaId ?? `${hostname()}-${randomText().slice(0, 6)}`,
     residentBytes: () => process.memoryUsage.rss(),
   });
 }

@@ -15,7 +15,10 @@ export interface ServeFlags {
   readonly config?: string;
 }
 
-export const defaults = { host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" } as const;
+export const defaults = {
+  ...{ host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" },
+  ...{ replicaWeight: "1", leaseSeconds: "6" },
+} as const;
 
 export interface Setting {
   readonly variable: string;
@@ -80,6 +83,14 @@ export const settingTable: readonly SettingGroup[] = [
   {
     settings: [{ variable: "MILLRACE_REPLICA_ID" }],
     meaning: "this process's name among replicas; unset: the host's name and a random part",
+  },
+  {
+    settings: [{ variable: "MILLRACE_REPLICA_WEIGHT", default: defaults.replicaWeight }],
+    meaning: `its share of the connectors among replicas of one DATABASE_URL; 0: only the API; default ${defaults.replicaWeight}`,
+  },
+  {
+    settings: [{ variable: "MILLRACE_LEASE_SECONDS", default: defaults.leaseSeconds }],
+    meaning: `after so long without a sign of life, other replicas take over; default ${defaults.leaseSeconds}`,
   },
   {
     settings: [{ variable: "MILLRACE_WEBHOOK_EGRESS" }],

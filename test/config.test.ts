@@ -29,6 +29,8 @@ test("the defaults listen only on this machine and keep the state in ./data", ()
     otlp: null,
     logLevel: "info",
     replicaId: null,
+    replicaWeight: 1,
+    leaseSeconds: 6,
     report: expect.any(Array),
   });
 });
@@ -178,6 +180,19 @@ test("loopback addresses are those that other machines cannot reach", () => {
 
 test("a replica's id is of plain characters", () => {
   expect(readSettings({}, { MILLRACE_REPLICA_ID: "eu-1.a_b" }).replicaId).toBe("eu-1.a_b");
+  const shared = { MILLRACE_REPLICA_WEIGHT: "0", MILLRACE_LEASE_SECONDS: "300" };
+  expect(readSettings({}, shared)).toMatchObject({ replicaWeight: 0, leaseSeconds: 300 });
+  for (const [name, value, bounds] of [
+    ["MILLRACE_REPLICA_WEIGHT", "101", "from 0 to 100"],
+    ["MILLRACE_REPLICA_WEIGHT", "-1", "from 0 to 100"],
+    ["MILLRACE_LEASE_SECONDS", "0", "from 2 to 300"],
+    ["MILLRACE_LEASE_SECONDS", "1.5", "from 2 to 300"],
+    ["MILLRACE_LEASE_SECONDS", "3600", "from 2 to 300"],
+  ] as const) {
+    expect(refusal(() => readSettings({}, { [name]: value })).message).toBe(
+      `${name} must be a number ${bounds}.`,
+    );
+  }
   for (const id of ["a b", "a/b", "x".repeat(65), "ä"]) {
     const { code, message } = refusal(() => readSettings({}, { MILLRACE_REPLICA_ID: id }));
     expect([code, message]).toEqual(["invalid_setting", expect.stringContaining("MILLRACE_REPLICA_ID")]);

@@ -143,7 +143,8 @@ export class AlertSender implements AsyncDisposable {
   }
 
   #logLost({ type, data }: Alert, reason: string): void {
-    const facts = { host: this.#target.hostname, type, connector: data.connector_id, reason };
+    const connector = data.connector_id === undefined ? {} : { connector: data.connector_id };
+    const facts = { host: this.#target.hostname, type, ...connector, reason };
     this.tools.log.error(facts, "an alert is lost");
   }
 }

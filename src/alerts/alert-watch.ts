@@ -1,13 +1,15 @@
-// Watches the statuses of all connectors, and hands on the alerts that are due.
+// Watches the statuses of the connectors that this replica holds, and hands on the alerts that are due.
 
 import type { SetAsideTable, Status } from "../connector/status.ts";
 import type { Task } from "../connector/task.ts";
-import type { Alert, SlotDanger } from "./alert.ts";
+import type { Alert, LostReplica, SlotDanger } from "./alert.ts";
 import { ConnectorAlerts } from "./connector-alerts.ts";
+import { ReplicaAlerts } from "./replica-alerts.ts";
 
 /** Never blocks, and never throws: reports of connectors come from where they are made. */
 export class AlertWatch {
   readonly #connectors = new Map<string, ConnectorAlerts>();
+  readonly #replicas = new ReplicaAlerts();
 
   constructor(
     private readonly send: (alert: Alert) => void,
@@ -32,6 +34,17 @@ export class AlertWatch {
     this.#tell(connectorId, (alerts, nowMs) => alerts.taskFailed(failed, nowMs));
   }
 
+  /** Another replica is lost, and this one was the first to find out. */
+  replicaLost({ id, host, version, seenAt }: LostReplica): void {
+    this.#replicas.lost({ id, host, version, seenAt }, this.nowMs());
+    this.#sendDueOfReplicas();
+  }
+
+  /** Another replica may hold the connector from now on: it alone tells of it. */
+  released(connectorId: string): void {
+    this.forget(connectorId);
+  }
+
   /** The connector is deleted. */
   forget(connectorId: string): void {
     this.#connectors.delete(connectorId);
@@ -40,6 +53,7 @@ export class AlertWatch {
   /** Call it now and then: some alerts are due because time has passed. */
   tick(): void {
     for (const alerts of this.#connectors.values()) this.#sendDue(alerts);
+    this.#sendDueOfReplicas();
   }
 
   #tell(connectorId: string, tell: (alerts: ConnectorAlerts, nowMs: number) => void): void {
@@ -50,6 +64,11 @@ export class AlertWatch {
     }
     tell(alerts, this.nowMs());
     this.#sendDue(alerts);
+  }
+
+  #sendDueOfReplicas(): void {
+    const alert = this.#replicas.due(this.nowMs());
+    if (alert) this.send(alert);
   }
 
   #sendDue(alerts: ConnectorAlerts): void {

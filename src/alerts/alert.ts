@@ -10,6 +10,7 @@ export const alertTypes = [
   "source.log_in_danger",
   "table.set_aside",
   "task.failed",
+  "replica.lost",
 ] as const;
 export type AlertType = (typeof alertTypes)[number];
 
@@ -17,7 +18,8 @@ export interface Alert {
   readonly type: AlertType;
   /** When what it tells of began. */
   readonly atMs: number;
-  readonly data: Readonly<Record<string, unknown>> & { readonly connector_id: string };
+  /** `connector_id` is left out where it is about no connector. */
+  readonly data: Readonly<Record<string, unknown>> & { readonly connector_id?: string };
   /** One line, without the mark-up of chat services. */
   readonly text: string;
 }
@@ -36,6 +38,17 @@ export interface FailedTask {
   readonly reason: string;
 }
 
+/** A replica that has died, or cannot reach the state. */
+export interface LostReplica {
+  readonly id: string;
+  readonly host: string;
+  readonly version: string;
+  /** When it gave its last sign of life. */
+  readonly seenAt: Date;
+}
+
+/** At most one alert of a kind, per connector, in this time. */
+export const windowMs = 15 * 60_000;
 /** Chat services cut or refuse longer messages. `data` has the whole reason. */
 const maxTextLength = 1_000;
 /** Named in one alert; the rest are counted. */
@@ -95,6 +108,20 @@ export function tasksAlert(connector: string, atMs: number, tasks: readonly Fail
   const what = tasks.length === 1 ? `The snapshot of ${nameOf(named)}` : `${tasks.length} snapshots`;
   const text = `${what} by connector ${connector} failed: ${first?.reason ?? ""}`;
   return alert("task.failed", connector, atMs, text, { count: tasks.length, tasks: named });
+}
+
+export function replicasAlert(atMs: number, replicas: readonly LostReplica[]): Alert {
+  const named = replicas.slice(0, maxListed).map(({ seenAt, ...replica }) => {
+    return { ...replica, seen_at: seenAt.toISOString() };
+  });
+  const [first] = named;
+  const what =
+    replicas.length === 1
+      ? `Replica ${first?.id} on ${first?.host} is lost. It was last seen`
+      : `${replicas.length} replicas are lost: ${named.map(({ id }) => id).join(", ")}. The first was last seen`;
+  const text = `${what} at ${first?.seen_at}; others take over what it held.`;
+  const data = { count: replicas.length, replicas: named };
+  return { type: "replica.lost", atMs, data, text: plainLine(text) };
 }
 
 /** The body of the request: what a chat service reads, `text`, stands beside what a program reads. */

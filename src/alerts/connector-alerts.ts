@@ -14,10 +14,9 @@ import {
   type SlotDanger,
   tablesAlert,
   tasksAlert,
+  windowMs,
 } from "./alert.ts";
 
-/** At most one alert of a kind per connector in this time. */
-export const windowMs = 15 * 60_000;
 /** A connector that retries is told of after this time: most troubles are over by then. */
 export const retryingMs = 5 * 60_000;
 /**

@@ -92,7 +92,7 @@ export function clientOptions(
 }
 
 /**
- * Returns a connected client, which the caller ends. A connection that fails while no query runs reports nothing; the
+ * Returns a connected client, which the caller ends. `name` is its application_name. A connection that fails while no query runs reports nothing; the
  * next query fails.
  *
  * Throws MillraceErrors of `side` (`source_unreachable`, `sink_authentication_failed`, …), or `signal.reason`.
@@ -102,8 +102,11 @@ export async function connectPostgres(
   purpose: ConnectionPurpose,
   signal: AbortSignal,
   side: PostgresSide,
+  name = `millrace ${purpose}`,
 ): Promise<Client> {
-  const connect = (encrypted?: boolean) => connectOnce(clientOptions(connection, purpose, encrypted), signal);
+  const options = (encrypted?: boolean) => clientOptions(connection, purpose, encrypted);
+  const connect = (encrypted?: boolean) =>
+    connectOnce({ ...options(encrypted), application_name: name }, signal);
   try {
     return await (connection.ssl_mode === "Prefer" ? preferTls(connection, connect) : connect());
   } catch (error) {

@@ -5,7 +5,7 @@ import { nullable, oneOf, strictObject } from "./request/schema-forms.ts";
 
 export const DiagnosisSchema = strictObject({
   connector: nullable(Type.String({ description: "Null: it is about the service." })),
-  about: oneOf(["status", "source", "slot", "clock", "sink", "state", "disk", "threads"]),
+  about: oneOf(["status", "source", "slot", "clock", "sink", "state", "disk", "threads", "replicas"]),
   severity: oneOf(["ok", "warning", "failed"], {
     description: "`warning`: it goes on, and somebody should look; `failed`: it cannot go on.",
   }),

@@ -47,6 +47,16 @@ export const ReplicaSchema = strictObject(
     version: Type.String(),
     started_at: timestamp(),
     seen_at: timestamp("When it was last known to live."),
+    alive: Type.Boolean({
+      description:
+        "Whether it has given a sign of life within its lease. Others take over what one held that has not. It is listed for a while.",
+    }),
+    weight: Type.Integer({
+      minimum: 0,
+      maximum: 100,
+      description:
+        "`MILLRACE_REPLICA_WEIGHT`: its share of the connectors, beside the weights of the others. 0: it answers the API, and holds none.",
+    }),
     connectors: Type.Integer({
       minimum: 0,
       description: "Connectors that it holds: neither stopped nor disabled.",
@@ -54,6 +64,8 @@ export const ReplicaSchema = strictObject(
   },
   { description: "A process of the service." },
 );
+
+export type Replica = Static<typeof ReplicaSchema>;
 
 export const ReplicaListSchema = strictObject({
   replicas: Type.Array(ReplicaSchema),

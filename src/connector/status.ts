@@ -136,6 +136,12 @@ export const ConnectorStatusSchema = strictObject({
         "Tables that stand while the others go on; each is copied again once its cause is gone. Left out when there is none.",
     }),
   ),
+  replica: Type.Optional(
+    Type.String({
+      description:
+        "Id of the replica that holds the connector, and runs it unless it is stopped. Left out while none does, and with embedded state.",
+    }),
+  ),
 });
 export type ConnectorStatus = Static<typeof ConnectorStatusSchema>;
 

@@ -61,7 +61,7 @@ export const TableStatusesSchema = strictObject(
     description:
       "The tables that are at the connector's source, as its run reported them last, at most once a second. Partitions that are carried by their root are no " +
       "tables of their own. While the connector is stopped, or after its run has failed, this is how they stood at the end. Empty until a run has read " +
-      "the source's catalog since the service started, so also after a restart of the service if the connector is stopped.",
+      "the source's catalog since the replica that holds the connector took it, so also after a restart of the service if the connector is stopped.",
   },
 );
 export type TableStatuses = Static<typeof TableStatusesSchema>;

@@ -1,5 +1,5 @@
-// Examines the service (state, disk, threads) and its connectors (status, source, slot, clock, sink). It changes
-// nothing.
+// Examines the service (state, disk, threads, replicas) and its connectors, wherever they run (status, source, slot,
+// clock, sink). It changes nothing.
 
 import type { DoctorService } from "../api/services.ts";
 import type { SinkConfig } from "../connector/config/sink-config.ts";
@@ -9,6 +9,7 @@ import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import { type ExaminedInstallation, holderFindings, replicaFindings } from "./replica-findings.ts";
 import { statusFindings } from "./status-findings.ts";
 import { validationFindings } from "./validation-findings.ts";
 
@@ -25,6 +26,9 @@ export interface DoctorContext {
   /** What is wrong with the state store; null: nothing. */
   stateTrouble(): Promise<string | null>;
   threadTrouble(): string | null;
+  /** The replicas as they were read last; null: the state is embedded, so there is one, or they were not read yet. */
+  installation(): ExaminedInstallation | null;
+  readonly now: () => Date;
   examineDisk(): Promise<Finding>;
   /** The slot and the source's clock, for a connector that streams. Throws connection errors. */
   examineSource(
@@ -89,6 +93,7 @@ export class LiveDoctorService implements DoctorService {
       thread === null
         ? fine("threads", "Every worker gives signs of life.")
         : { about: "threads", severity: "failed", finding: thread, commands: [] },
+      ...this.#ofInstallation((installation) => replicaFindings(installation, this.context.now())),
     ];
   }
 
@@ -100,7 +105,13 @@ export class LiveDoctorService implements DoctorService {
       this.#examineSource(config, initialized, status, signal),
       this.#examineSink(config, signal),
     ]);
-    return [...statusFindings(config.id, status), ...source, ...sink];
+    const holder = this.#ofInstallation((installation) => holderFindings(config.id, installation));
+    return [...statusFindings(config.id, status), ...holder, ...source, ...sink];
+  }
+
+  #ofInstallation(find: (installation: ExaminedInstallation) => readonly Finding[]): readonly Finding[] {
+    const installation = this.context.installation();
+    return installation ? find(installation) : [];
   }
 
   async #examineSource(

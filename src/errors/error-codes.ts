@@ -157,6 +157,8 @@ export const errorKinds = {
   stream_form_changed: kind(500, "Stream form changed", "transient"),
   /** A transaction that was streamed before its commit has to be taken again after its commit. */
   transaction_given_up: kind(500, "Transaction given up", "transient"),
+  /** Another replica has taken the connector over: what this one still does for it is refused. */
+  lease_lost: kind(503, "Lease lost", "transient"),
   /** The state store did not answer. */
   state_unavailable: kind(503, "State store unavailable", "transient"),
   /** A stored secret cannot be decrypted with the present key. */

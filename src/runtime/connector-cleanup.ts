@@ -6,6 +6,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
+import type { DroppedBy } from "../source/source.ts";
 import type { State } from "../state/open-state.ts";
 import type { StoredConnector } from "../state/stores/connector-store.ts";
 
@@ -13,7 +14,7 @@ export interface CleanupContext {
   readonly state: State;
   readonly log: Log;
   /** Drops the slot and the publications that the service created for this connector. */
-  dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
+  dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal, by?: DroppedBy): Promise<void>;
   dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
 }
 
@@ -33,10 +34,15 @@ export class ConnectorCleanup {
   }
 
   /** Makes one attempt and returns whether it succeeded. If not, the log says what is left and how to drop it. */
-  async drop(config: ConnectorConfig, boundMs: number, interrupt: AbortSignal): Promise<boolean> {
+  async drop(
+    config: ConnectorConfig,
+    boundMs: number,
+    interrupt: AbortSignal,
+    by?: DroppedBy,
+  ): Promise<boolean> {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(boundMs), interrupt]);
-      await this.context.dropSourceObjects(config, signal);
+      await this.context.dropSourceObjects(config, signal, by);
       return true;
     } catch (error) {
       if (interrupt.aborted) return false;

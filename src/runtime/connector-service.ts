@@ -18,17 +18,19 @@ import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import type { TableStatus } from "../connector/table-status.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import { type ConnectorChange, noRound, type StoredConnector } from "../state/stores/connector-store.ts";
 import { KeyedQueue } from "./keyed-queue.ts";
 import { needsFreshStart } from "./run/fresh-start.ts";
 import type { StatusBoard } from "./status/status-board.ts";
+import type { Statuses } from "./status/statuses.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 export interface ConnectorServiceContext {
   readonly state: State;
   readonly board: StatusBoard;
+  readonly statuses: Statuses;
   readonly supervisor: Supervisor;
   readonly now: () => Date;
   readonly randomBytes: (count: number) => Uint8Array;
@@ -75,41 +77,41 @@ export class StoredConnectorService implements ConnectorService {
   ): Promise<"created" | "replaced"> {
     return this.#queue.run(id, async () => {
       await this.#untilDeleted(id);
-      const existing = await this.context.state.connectors.find(id);
-      requireCondition(id, existing?.given ?? null, precondition);
-      const filler = cloneFrom === null ? existing : await this.context.state.connectors.get(cloneFrom);
-      const replaces = existing !== null && cloneFrom === null;
-      const given = resolveGiven(request, { id, stored: filler?.config ?? null, replaces });
-      if (!existing) {
-        await this.#insert(given);
-        return "created";
-      }
-      await this.#replace(existing, given);
+      const clone = cloneFrom === null ? null : await this.context.state.connectors.get(cloneFrom);
+      const resolve = (existing: StoredConnector | null) => {
+        requireCondition(id, existing?.given ?? null, precondition);
+        const { config = null } = clone ?? existing ?? {};
+        return resolveGiven(request, { id, stored: config, replaces: existing !== null && clone === null });
+      };
+      if (await this.#replace(id, resolve)) return "replaced";
+      if (await this.#insertFirst(id, () => resolve(null))) return "created";
+      await this.#replace(id, resolve);
       return "replaced";
     });
   }
 
   patch(id: string, patch: JsonObject, precondition: Precondition = unconditional): Promise<GivenConnector> {
     return this.#queue.run(id, async () => {
-      const stored = await this.#findChangeable(id);
-      requireCondition(id, stored.given, precondition);
-      await this.#replace(stored, patchConnector(stored.given, patch));
+      const isThere = await this.#replace(id, (stored) => {
+        refuseIfDeleted(stored);
+        requireCondition(id, stored.given, precondition);
+        return patchConnector(stored.given, patch);
+      });
+      if (!isThere) throw notFound(id);
       return this.get(id);
     });
   }
 
   async command(id: string, command: Command): Promise<void> {
+    const isDeletion = command === "Delete" || command === "ForceDelete";
     await this.#queue.run(id, async () => {
-      const isDeletion = command === "Delete" || command === "ForceDelete";
-      const stored = isDeletion
-        ? await this.context.state.connectors.get(id)
-        : await this.#findChangeable(id);
-      const change = this.#changeFor(command, stored);
-      if (change) await this.#store(id, change);
+      const isThere = await this.#change(id, (stored) => {
+        if (!isDeletion) refuseIfDeleted(stored);
+        return this.#changeFor(command, stored);
+      });
+      if (!isThere) throw notFound(id);
     });
-    if (command === "Delete" || command === "ForceDelete") {
-      await this.context.supervisor.settled(id, deletionMs);
-    }
+    if (isDeletion) await this.context.supervisor.settled(id, deletionMs);
   }
 
   async history(id: string): Promise<readonly HistoryEntry[]> {
@@ -120,7 +122,7 @@ export class StoredConnectorService implements ConnectorService {
 
   async tables(id: string): Promise<readonly TableStatus[]> {
     const { runId } = await this.context.state.connectors.get(id);
-    return this.context.board.tables.list(id, runId);
+    return this.context.statuses.tables(id, runId);
   }
 
   async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {
@@ -137,7 +139,7 @@ export class StoredConnectorService implements ConnectorService {
     const round = stored.roundEndedAt === null ? {} : noRound;
     switch (command) {
       case "Start": {
-        const isOver = this.context.supervisor.isOver(stored.id, stored.runId);
+        const isOver = this.context.statuses.isOver(stored.id, stored.runId);
         return stored.stopped || isOver ? { stopped: false, runId, ...round } : null;
       }
       case "Stop":
@@ -157,6 +159,18 @@ export class StoredConnectorService implements ConnectorService {
     }
   }
 
+  /** Returns false when another replica has stored a connector of this id meanwhile. */
+  async #insertFirst(id: string, resolve: () => ConnectorRequest): Promise<boolean> {
+    try {
+      await this.#insert(resolve());
+      return true;
+    } catch (error) {
+      const isTaken = toMillraceError(error).code === "conflict";
+      if (!isTaken || (await this.context.state.connectors.find(id)) === null) throw error;
+      return false;
+    }
+  }
+
   async #insert(given: ConnectorRequest): Promise<StoredConnector> {
     const { id } = given;
     const stored: StoredConnector = {
@@ -164,51 +178,68 @@ export class StoredConnectorService implements ConnectorService {
       ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
-    await this.#reconcileAfter(id, this.context.state.connectors.insert(stored));
+    await this.#reconcileAfter(id, this.context.state.connectors.insert(stored), () => true);
     this.context.watch?.connectorCreated(id);
-    this.context.board.begin(id, stored.runId);
+    this.#begin(id, stored.runId);
     return stored;
   }
 
   /**
    * A connector whose full form stays the same continues undisturbed: applying the same config twice is no event, and
-   * neither is to write a default down.
+   * neither is to write a default down. Returns false when there is no such connector.
    */
-  async #replace(stored: StoredConnector, given: ConnectorRequest): Promise<void> {
-    const { id } = stored;
-    const config = completeConnector(given, id);
-    if (Bun.deepEquals(stored.config, config)) {
-      if (Bun.deepEquals(stored.given, given)) return;
-      await this.context.state.connectors.update(id, { given });
-      this.context.watch?.connectorChanged(id);
-      return;
-    }
-    const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
-    const runId = this.context.newRunId();
-    await this.#store(id, { given, ...cleanup, runId });
-    this.context.watch?.connectorChanged(id);
-    const removed = removedSettings(stored, { given, config });
-    if (removed.length > 0) this.context.board.note(id, runId, removalText(removed));
+  async #replace(id: string, resolve: (stored: StoredConnector) => ConnectorRequest): Promise<boolean> {
+    let removed: readonly string[] = [];
+    let runId: string | null = null;
+    let isChanged = false;
+    const isThere = await this.#change(id, (stored) => {
+      const given = resolve(stored);
+      const config = completeConnector(given, id);
+      if (Bun.deepEquals(stored.config, config)) {
+        isChanged = !Bun.deepEquals(stored.given, given);
+        return isChanged ? { given } : null;
+      }
+      const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
+      [isChanged, runId, removed] = [
+        true,
+        this.context.newRunId(),
+        removedSettings(stored, { given, config }),
+      ];
+      return { given, ...cleanup, runId };
+    });
+    if (isChanged) this.context.watch?.connectorChanged(id);
+    if (runId !== null && removed.length > 0) this.context.board.note(id, runId, removalText(removed));
+    return isThere;
   }
 
-  async #store(id: string, change: ConnectorChange): Promise<void> {
-    await this.#reconcileAfter(id, this.context.state.connectors.update(id, change));
-    if (change.runId !== undefined) this.context.board.begin(id, change.runId);
+  /** Returns false when there is no such connector. */
+  async #change(id: string, decide: (stored: StoredConnector) => ConnectorChange | null): Promise<boolean> {
+    let change: ConnectorChange | null = null;
+    const changed = this.context.state.connectors.change(id, (stored) => {
+      change = decide(stored);
+      return change;
+    });
+    const stored = await this.#reconcileAfter(id, changed, () => change !== null);
+    this.#begin(id, (change as ConnectorChange | null)?.runId);
+    return stored !== null;
+  }
+
+  /** A run that this replica is about to begin, or that nobody has reported on, is starting. */
+  #begin(id: string, runId: string | undefined): void {
+    if (runId !== undefined && this.context.supervisor.holds(id)) this.context.board.begin(id, runId);
   }
 
   /** Reconciles even after an error: the change may be stored although its answer was lost. */
-  async #reconcileAfter(id: string, stored: Promise<void>): Promise<void> {
+  async #reconcileAfter<Result>(
+    id: string,
+    stored: Promise<Result>,
+    isChanged: () => boolean,
+  ): Promise<Result> {
     try {
-      await stored;
+      return await stored;
     } finally {
-      this.context.supervisor.reconcile(id);
+      if (isChanged()) this.context.supervisor.reconcile(id);
     }
-  }
-
-  async #findChangeable(id: string): Promise<StoredConnector> {
-    const stored = await this.context.state.connectors.get(id);
-    if (stored.deletion) throw beingDeleted(id);
-    return stored;
   }
 
   /** An id may be used again once its deletion is complete. */
@@ -222,7 +253,7 @@ export class StoredConnectorService implements ConnectorService {
   #show({ id, given, runId, createdAt }: StoredConnector): GivenConnector {
     return {
       connector: given,
-      status: this.context.board.status(id),
+      status: this.context.statuses.status({ id, runId }),
       run_id: runId,
       created_at: createdAt.toISOString(),
     };
@@ -239,6 +270,14 @@ function removalText(removed: readonly string[]): string {
     `The configuration was replaced, and no longer has ${listed}${others > 0 ? ` and ${others} more` : ""}. ` +
     "To keep a setting, send it again."
   );
+}
+
+function refuseIfDeleted({ id, deletion }: StoredConnector): void {
+  if (deletion) throw beingDeleted(id);
+}
+
+function notFound(id: string): MillraceError {
+  return new MillraceError("connector_not_found", `There is no connector ${id}.`);
 }
 
 export function beingDeleted(id: string): MillraceError {

@@ -1,7 +1,8 @@
 // Answers the API's requests about the service itself.
 
 import type { ReportService } from "../api/services.ts";
-import type { ReplicaList, ServiceReport, SettingReport } from "../connector/service-report.ts";
+import type { Replica, ReplicaList, ServiceReport, SettingReport } from "../connector/service-report.ts";
+import type { InstallationView, ReplicaView } from "../state/stores/lease-store.ts";
 import type { StatusBoard } from "./status/status-board.ts";
 import type { ThreadWatch } from "./threads/thread-watch.ts";
 
@@ -15,6 +16,9 @@ export interface ReportContext {
   readonly settings: readonly SettingReport[];
   readonly replicaId: string;
   readonly host: string;
+  readonly weight: number;
+  /** The replicas as they were read last; null: there is this one alone, or they were not read yet. */
+  readonly view: () => InstallationView | null;
   readonly now: () => Date;
   readonly residentBytes: () => number;
 }
@@ -35,11 +39,30 @@ export class LiveReportService implements ReportService {
   }
 
   replicas(): ReplicaList {
-    const { board, version, startedAt, replicaId: id, host, now } = this.context;
+    const view = this.context.view();
+    const replicas = view ? view.replicas.map(replicaOf).sort(byId) : [this.#alone()];
+    return { replicas, this: this.context.replicaId };
+  }
+
+  #alone(): Replica {
+    const { board, version, startedAt, replicaId: id, host, weight, now } = this.context;
     const held = [...board.phases().values()].filter(({ state }) => !isAtRest(state));
     const times = { started_at: startedAt.toISOString(), seen_at: now().toISOString() };
-    return { replicas: [{ ...{ id, host, version }, ...times, connectors: held.length }], this: id };
+    return { ...{ id, host, version, weight, alive: true }, ...times, connectors: held.length };
   }
+}
+
+function replicaOf({ id, host, version, weight, ...facts }: ReplicaView): Replica {
+  return {
+    ...{ id, host, version, weight, alive: facts.isAlive },
+    started_at: facts.startedAt.toISOString(),
+    seen_at: facts.seenAt.toISOString(),
+    connectors: facts.active,
+  };
+}
+
+function byId(a: Replica, b: Replica): number {
+  return a.id < b.id ? -1 : 1;
 }
 
 /** Nobody wants it to run. */

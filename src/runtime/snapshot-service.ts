@@ -1,19 +1,13 @@
-// Counts for the API how many tables are being copied, over all connectors.
+// Counts for the API how many tables are being copied, over all connectors, wherever they run.
 
 import type { SnapshotActivity, SnapshotService } from "../api/services.ts";
-import type { StatusBoard } from "./status/status-board.ts";
-import type { Supervisor } from "./supervisor.ts";
+import type { Statuses } from "./status/statuses.ts";
 
 export class LiveSnapshotService implements SnapshotService {
-  constructor(
-    private readonly board: StatusBoard,
-    private readonly supervisor: Supervisor,
-  ) {}
+  constructor(private readonly statuses: Pick<Statuses, "load">) {}
 
   activity(): SnapshotActivity {
-    const tasks = this.supervisor.taskLoad();
-    const copies = this.board.copyLoad();
-    const count = copies.running + tasks.running;
-    return { active: count > 0, count, throttled: count > 0 && copies.waiting + tasks.waiting > 0 };
+    const { running: count, waiting } = this.statuses.load();
+    return { active: count > 0, count, throttled: count > 0 && waiting > 0 };
   }
 }

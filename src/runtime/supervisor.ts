@@ -1,77 +1,174 @@
-// All connectors of the service. It reconciles each with its stored record, independently of the others.
+// The connectors that this replica holds. It reconciles each with its stored record, independently of the others.
 
+import type { Term } from "../connector/term.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
-import { SupervisedConnector, type SupervisionContext } from "./supervised-connector.ts";
+import { type Holding, SupervisedConnector, type SupervisionContext } from "./supervised-connector.ts";
+
+export interface SupervisorContext extends SupervisionContext {
+  /**
+   * A connector that this replica does not hold may be wanted to run. Left out: there is no other replica, and this one holds
+   * whatever is stored.
+   */
+  wanted?(connectorId: string): void;
+}
+
+interface Held {
+  readonly term: Term;
+  readonly connector: SupervisedConnector;
+}
+
+/** One that is no longer held, and whose run has not ended. */
+interface Ending {
+  readonly term: Term;
+  readonly ended: Promise<void>;
+}
+
+const gonePollMs = 100;
 
 export class Supervisor implements AsyncDisposable {
-  readonly #connectors = new Map<string, SupervisedConnector>();
+  readonly #held = new Map<string, Held>();
+  readonly #ending = new Map<string, Ending>();
+  /** Terms of connectors that are taken as soon as their earlier runs have ended. */
+  readonly #awaiting = new Map<string, number>();
+  #deletesOnly = true;
   #closed = false;
 
-  constructor(private readonly context: SupervisionContext) {}
+  constructor(private readonly context: SupervisorContext) {}
 
-  /** Resumes the deletions only: an id may have to become free before the connectors of a config file are applied. */
+  /** Continues deletions only: an id may have to become free before the connectors of a config file are applied. */
   async startDeletions(): Promise<void> {
-    for (const { id, deletion } of await this.context.state.connectors.list())
-      if (deletion) this.reconcile(id);
+    await this.#reconcileAll();
   }
 
-  /** Resumes every stored connector. */
+  /** Continues everything. */
   async start(): Promise<void> {
-    for (const { id } of await this.context.state.connectors.list()) this.reconcile(id);
+    this.#deletesOnly = false;
+    await this.#reconcileAll();
+  }
+
+  /** From now on this replica runs the connector, under this term. */
+  hold(id: string, term: number): void {
+    if (this.#closed || this.#held.get(id)?.term === term) return;
+    this.cut(id);
+    this.#awaiting.set(id, term);
+    // Two runs of one connector must not share this process.
+    void Promise.resolve(this.#ending.get(id)?.ended).then(() => {
+      // It may have been lost meanwhile, and gained again under another term.
+      if (this.#awaiting.get(id) !== term) return;
+      this.#awaiting.delete(id);
+      this.#take(id, term);
+    });
+  }
+
+  /** This replica may no longer run the connector: whatever goes on of it ends now. */
+  cut(id: string): void {
+    void this.#end(id, "cut");
+  }
+
+  /** Stops the connector's run in order. Resolves when nothing of it goes on, so that another replica may go on with it. */
+  async giveBack(id: string): Promise<void> {
+    await this.#end(id, "stop");
+  }
+
+  /** Whether this replica holds the connector. */
+  holds(id: string): boolean {
+    return this.#held.has(id);
+  }
+
+  /** Under which term this replica holds the connector, or held it while its run ends; undefined: it does not. */
+  termOf(id: string): Term | undefined {
+    const known = this.#held.get(id) ?? this.#ending.get(id);
+    return known?.term;
   }
 
   /** The connector's record has changed. Returns at once; the change takes effect later. */
   reconcile(id: string): void {
     if (this.#closed) return;
-    let connector = this.#connectors.get(id);
-    if (!connector) {
-      const created = new SupervisedConnector(id, this.context, () => {
-        if (this.#connectors.get(id) === created) this.#connectors.delete(id);
-      });
-      connector = created;
-      this.#connectors.set(id, created);
-    }
-    connector.reconcile();
+    const held = this.#held.get(id);
+    if (held) held.connector.reconcile();
+    else if (this.context.wanted) this.context.wanted(id);
+    else this.#take(id, null);
+  }
+
+  /** Records of connectors may have changed. */
+  reconcileHeld(): void {
+    for (const { connector } of this.#held.values()) connector.reconcile();
   }
 
   /** A task of the connector may be due. */
   dispatchTasks(id: string): void {
-    this.#connectors.get(id)?.tasks.dispatch();
+    this.#held.get(id)?.connector.tasks.dispatch();
   }
 
   /** Whether the connector's run with this id has ended by itself: complete, or failed permanently. */
   isOver(id: string, runId: string): boolean {
-    return this.#connectors.get(id)?.isOver(runId) ?? false;
+    return this.#held.get(id)?.connector.isOver(runId) ?? false;
   }
 
-  /** Resolves when the connector's record is in effect, or waits for its source; after `boundMs` in any case. */
+  /** Resolves when the connector's deletion is over, or waits for its source; after `boundMs` in any case. */
   async settled(id: string, boundMs: number): Promise<void> {
-    const settled = this.#connectors.get(id)?.settled();
-    if (settled) await Promise.race([settled, Bun.sleep(boundMs)]);
+    const held = this.#held.get(id);
+    if (held) await Promise.race([held.connector.settled(), Bun.sleep(boundMs)]);
+    else if (this.context.wanted) await this.#untilGone(id, boundMs);
   }
 
-  /** Tables that tasks are copying, and those that wait, over all connectors. */
-  taskLoad(): { readonly running: number; readonly waiting: number } {
-    let [running, waiting] = [0, 0];
-    for (const { tasks } of this.#connectors.values()) {
-      running += tasks.load.running;
-      waiting += tasks.load.waiting;
-    }
-    return { running, waiting };
+  /** Tables that the connector's tasks are copying, and those that wait. */
+  taskLoad(id: string): { readonly running: number; readonly waiting: number } {
+    return this.#held.get(id)?.connector.tasks.load ?? { running: 0, waiting: 0 };
   }
 
   /** Stops all runs at once. The records stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    const closing = [...this.#connectors.values()].map((connector) => connector.close());
-    for (const result of await Promise.allSettled(closing)) {
-      if (result.status === "rejected") {
-        this.context.log.error(
-          { error: toMillraceError(result.reason) },
-          "a connector did not stop in order",
-        );
-      }
-    }
+    await Promise.all([...this.#held.keys()].map((id) => this.#end(id, "stop")));
+    await Promise.all([...this.#ending.values()].map(({ ended }) => ended));
     await this.context.board[Symbol.asyncDispose]();
+  }
+
+  /** Another replica deletes it. */
+  async #untilGone(id: string, boundMs: number): Promise<void> {
+    const { connectors } = this.context.state;
+    for (const deadline = performance.now() + boundMs; performance.now() < deadline; ) {
+      if ((await connectors.find(id)) === null) return;
+      await Bun.sleep(gonePollMs);
+    }
+  }
+
+  async #reconcileAll(): Promise<void> {
+    if (this.context.wanted) this.reconcileHeld();
+    else for (const { id } of await this.context.state.connectors.list()) this.reconcile(id);
+  }
+
+  #take(id: string, term: Term): void {
+    if (this.#closed || this.#held.has(id)) return;
+    const holding: Holding = {
+      ...{ id, term, deletesOnly: () => this.#deletesOnly },
+      onGone: () => {
+        if (this.#held.get(id)?.connector !== connector) return;
+        this.#held.delete(id);
+      },
+    };
+    const connector = new SupervisedConnector(holding, this.context);
+    this.#held.set(id, { term, connector });
+    connector.reconcile();
+  }
+
+  #end(id: string, how: "stop" | "cut"): Promise<void> {
+    this.#awaiting.delete(id);
+    const held = this.#held.get(id);
+    if (!held) return this.#ending.get(id)?.ended ?? Promise.resolve();
+    this.#held.delete(id);
+    const ended = held.connector
+      .close(how)
+      .catch((fault: unknown) => {
+        const error = toMillraceError(fault);
+        this.context.log.error({ connector: id, error }, "a connector did not stop in order");
+      })
+      .finally(() => {
+        this.context.board.release(id);
+        this.#ending.delete(id);
+      });
+    this.#ending.set(id, { term: held.term, ended });
+    return ended;
   }
 }

@@ -10,6 +10,7 @@ import {
   recoverTask,
   snapshotOf,
 } from "../connector/task-state.ts";
+import type { Term } from "../connector/term.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { TaskStore } from "../state/stores/task-store.ts";
@@ -17,6 +18,8 @@ import type { RunAttempt } from "./run/connector-run.ts";
 
 export interface TaskDispatcherContext {
   readonly store: TaskStore;
+  /** Of the holder that runs the connector. */
+  readonly term: Term;
   readonly log: Log;
   readonly nowMs: () => number;
   readonly random: () => number;
@@ -96,7 +99,10 @@ export class TaskDispatcher {
         return false;
       }
     } catch (error) {
-      if (toMillraceError(error).code !== "state_unavailable") throw error;
+      const { code } = toMillraceError(error);
+      // Its next holder runs it.
+      if (code === "lease_lost") return false;
+      if (code !== "state_unavailable") throw error;
       this.#release(taskId);
       return false;
     }
@@ -119,8 +125,7 @@ export class TaskDispatcher {
     task.storedAtMs = nowMs;
     this.#enqueue(async () => {
       // The progress of a task that has ended is stored with its end.
-      if (this.#running.get(taskId) === task)
-        await this.context.store.saveProgress(taskId, task.progress ?? progress);
+      if (this.#running.get(taskId) === task) await this.#saveProgress(taskId, task.progress ?? progress);
       task.isStoring = false;
     });
   }
@@ -164,7 +169,7 @@ export class TaskDispatcher {
 
   async #moveToRunning(taskId: string): Promise<boolean> {
     let isOurs = false;
-    await this.context.store.change(this.connectorId, taskId, (task) => {
+    await this.#change(taskId, (task) => {
       isOurs = isEligible(task, this.context.nowMs());
       return isOurs ? claimTask(task) : null;
     });
@@ -183,7 +188,7 @@ export class TaskDispatcher {
   // Each of these may run twice, when the store made the transition and its answer was lost.
 
   async #finish(taskId: string, progress: TaskProgress | null): Promise<void> {
-    await this.context.store.change(this.connectorId, taskId, (task) =>
+    await this.#change(taskId, (task) =>
       task.state === "Running" ? finishTask(withProgress(task, progress)) : null,
     );
     this.context.log.info({ task: taskId }, "task done");
@@ -197,7 +202,7 @@ export class TaskDispatcher {
       nowMs: nowMs(),
       random: random(),
     };
-    const task = await this.context.store.change(this.connectorId, taskId, (current) =>
+    const task = await this.#change(taskId, (current) =>
       current.state === "Running" ? failTask(withProgress(current, progress), failure) : null,
     );
     log.warn({ task: taskId, state: task?.state, code: error.code, reason: error.message }, "task failed");
@@ -205,14 +210,28 @@ export class TaskDispatcher {
   }
 
   async #recover(taskId: string): Promise<void> {
-    await this.context.store.change(this.connectorId, taskId, recoverTask);
+    await this.#change(taskId, recoverTask);
+  }
+
+  #change(taskId: string, decide: (task: Task) => Task | null): Promise<Task | null> {
+    const { store, term } = this.context;
+    return store.change(this.connectorId, taskId, decide, term);
+  }
+
+  #saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
+    const { store, term } = this.context;
+    return store.saveProgress(this.connectorId, taskId, progress, term);
   }
 
   /** Runs the work one by one, in the order of events. */
   #enqueue(work: () => Promise<void>): void {
     this.#work = this.#work
       .then(() => this.#untilStored(work))
-      .catch((error: unknown) => this.context.log.error({ error }, "a task's record could not be kept"));
+      .catch((error: unknown) => {
+        // Its next holder begins it anew.
+        if (toMillraceError(error).code === "lease_lost") return;
+        this.context.log.error({ error }, "a task's record could not be kept");
+      });
   }
 
   /** Retries while the store is away: a task that has ended must not stay Running. */

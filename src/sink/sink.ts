@@ -16,6 +16,7 @@ import type { ComputedColumns } from "../change/computed-columns.ts";
 import type { RowKey } from "../change/copy-part.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
+import type { Term } from "../connector/term.ts";
 import type { CopySink } from "./copy-sink.ts";
 import type { SinkEvents, UnreadableTable } from "./sink-events.ts";
 
@@ -99,9 +100,11 @@ export interface SinkContext {
   readonly connectorId: string;
   /**
    * Names the one service that may run this connector. What bears both names at the sink and is not this run's is left of
-   * an earlier one, and may be ended when it stands in the way.
+   * an earlier one, and may be ended when it stands in the way, unless its term is higher than `term`.
    */
   readonly owner?: string | undefined;
+  /** A sink that can tell refuses what a run of a lower term writes, with `lease_lost`. */
+  readonly term?: Term | undefined;
   readonly signal: AbortSignal;
   /** For sinks that cannot keep their checkpoint with their rows. */
   readonly checkpoints: CheckpointStore;

@@ -14,7 +14,7 @@ import { validatePostgresSource } from "./postgres/checks/source-validation.ts";
 import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
-import type { Source, SourceContext } from "./source.ts";
+import type { DroppedBy, Source, SourceContext } from "./source.ts";
 
 export function createSource(connector: ConnectorConfig, context: SourceContext): Source {
   const { postgres } = connector.source;
@@ -31,9 +31,13 @@ export function createSource(connector: ConnectorConfig, context: SourceContext)
 }
 
 /** Drops what the service made at the source for this connector: its slot, and the publications that are its own. */
-export async function dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void> {
+export async function dropSourceObjects(
+  connector: ConnectorConfig,
+  signal: AbortSignal,
+  by?: DroppedBy,
+): Promise<void> {
   const { postgres } = connector.source;
-  if (postgres) return await dropPostgresObjects(postgres, slotName(connector.id), signal);
+  if (postgres) return await dropPostgresObjects(postgres, slotName(connector.id), signal, by);
   throw unknownKind();
 }
 

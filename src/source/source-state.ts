@@ -23,11 +23,14 @@ export class SourceState {
   private constructor(
     private readonly store: SourceStateStore,
     private readonly values: Map<string, string>,
+    private readonly isFenced: boolean,
   ) {}
 
-  static async load(store: SourceStateStore): Promise<SourceState> {
+  /** `isFenced`: another process may take the connector over, and a save then fails with `lease_lost`. */
+  static async load(store: SourceStateStore, isFenced = false): Promise<SourceState> {
     const record = await store.load();
-    return new SourceState(store, new Map(record === null ? [] : Object.entries(JSON.parse(record))));
+    const values = new Map<string, string>(record === null ? [] : Object.entries(JSON.parse(record)));
+    return new SourceState(store, values, isFenced);
   }
 
   get(key: string): string | undefined {
@@ -43,13 +46,26 @@ export class SourceState {
     if ((this.values.get(key) ?? null) === value) return;
     if (value === null) this.values.delete(key);
     else this.values.set(key, value);
+    this.#saveLater();
+  }
+
+  #saveLater(): void {
     this.#isDirty = true;
     this.#saving ??= this.#save();
   }
 
-  /** To be awaited before something is made at the source that outlives the connection. */
+  /**
+   * To be awaited before something is made or dropped at the source that outlives the connection. Throws `lease_lost`: a fenced
+   * state is saved each time, as only the save tells.
+   */
   async willMakeObjects(): Promise<void> {
     this.set(objectsKey, "made");
+    await this.confirmTerm();
+  }
+
+  /** Resolves when everything is saved. Throws `lease_lost` where another replica has taken the connector over before this call. */
+  async confirmTerm(): Promise<void> {
+    if (this.isFenced) this.#saveLater();
     await this.durable();
   }
 

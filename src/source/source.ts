@@ -13,6 +13,7 @@ import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { AskComputed } from "../change/computed-columns.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { Term } from "../connector/term.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { ChangeStream } from "./change-stream.ts";
 import type { SourceState } from "./source-state.ts";
@@ -100,18 +101,27 @@ export interface KeptLog {
 
 /** What a source is made with, apart from its configuration. */
 export interface SourceContext {
+  readonly connectorId?: string;
   readonly signal: AbortSignal;
   /**
    * Names the one service that may run this connector. What bears the name at the source and is not this run's is left of an earlier
-   * run, and may be ended.
+   * run, and may be ended, unless its term is higher than `term`.
    */
   readonly owner?: string | undefined;
+  /** Whoever meets what a higher term has made, or is told of it by the state, ends with `lease_lost`. */
+  readonly term?: Term | undefined;
   readonly state: SourceState;
   readonly events: SourceEvents;
   /** The sink renames columns, and adds them with their value, as the source did: nobody has to be warned of it. */
   readonly sinkFollowsShapes: boolean;
   /** The connector has begun: a named table that is missing is gone, and was not mistyped. */
   readonly isBegun?: boolean;
+}
+
+/** Who drops what a connector has made at its source. Left out: somebody who is alone. */
+export interface DroppedBy extends Pick<SourceContext, "owner" | "term"> {
+  /** Rejects once a replica of a higher term may have made anything there. */
+  confirm?(): Promise<void>;
 }
 
 export interface SourceEvents {

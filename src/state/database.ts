@@ -1,7 +1,9 @@
 // The Drizzle database that the stores use, over either driver.
 
+import { type SQL, sql } from "drizzle-orm";
 import type { PgDatabase, PgQueryResultHKT } from "drizzle-orm/pg-core";
 import { MillraceError } from "../errors/millrace-error.ts";
+import type { Notices } from "./notices.ts";
 import type * as schema from "./schema.ts";
 
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema>;
@@ -9,8 +11,18 @@ export type Database = PgDatabase<PgQueryResultHKT, typeof schema>;
 /** A database that is open. Disposing closes it and gives up its lock. */
 export interface OpenDatabase extends AsyncDisposable {
   readonly database: Database;
-  /** Aborted when another service may own the state by now, or the database has died: this service must stop. */
+  /** Aborted when this service can never work on the state again, or the database has died: it must stop. */
   readonly lost: AbortSignal;
+  /** Null: nobody else can open it. */
+  readonly shared: SharedDatabase | null;
+}
+
+/** A database that several replicas may use. */
+export interface SharedDatabase {
+  /** Hears of others, and shows them that the state is in use. The caller disposes it. Throws `state_unavailable`. */
+  listen(): Promise<Notices & AsyncDisposable>;
+  /** This service can never work here again. */
+  lose(reason: MillraceError): void;
 }
 
 /**
@@ -24,6 +36,25 @@ export async function stored<Result>(operation: Promise<Result>): Promise<Result
     if (error instanceof MillraceError) throw error;
     throw new MillraceError("state_unavailable", `The state store failed: ${describeFailure(error)}`);
   }
+}
+
+/** The rows of a statement that Drizzle cannot build. Numbers are to be cast to float8: drivers read int8 in other ways. */
+export async function rowsOf<Row>(database: Database, query: SQL): Promise<readonly Row[]> {
+  // library edge: one driver returns the rows, the other an object with them, and their common type says neither.
+  const result = (await database.execute(query)) as unknown as
+    | readonly Row[]
+    | { readonly rows: readonly Row[] };
+  return "rows" in result ? result.rows : result;
+}
+
+/**
+ * What a statement begins with that runs often and has one of a few texts: a session of a server keeps its plan. Others
+ * would fill the session's memory.
+ */
+export const keptPlan = sql.raw("/* kept */");
+
+export function hasKeptPlan(text: string): boolean {
+  return text.startsWith("/* kept */");
 }
 
 /** The SQLSTATE of a failed statement, or null. Drizzle keeps the driver's error as the cause. */

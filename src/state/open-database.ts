@@ -11,13 +11,15 @@ export interface StateOptions {
   readonly dataDirectory: string;
   /** 32 bytes in base64; null: the key file in `dataDirectory`. */
   readonly encryptionKey: string | null;
+  /** UUID of this life of the process, by which other replicas know it. */
+  readonly instance: string;
   /** Called with failures of background maintenance, which is tried again. */
   readonly reportMaintenance?: (error: unknown) => void;
 }
 
 /**
  * Loads only the driver that is needed: PGlite alone costs memory and a third of a second. `owned` takes ownership of
- * what is opened. Throws `invalid_setting` when another service has the state, `state_unavailable` when it cannot be
+ * what is opened. Throws `invalid_setting` when another service has the directory or migrates the database, `state_unavailable` when it cannot be
  * reached.
  */
 export async function openDatabase(
@@ -26,7 +28,7 @@ export async function openDatabase(
 ): Promise<OpenDatabase> {
   if (options.databaseUrl !== null) {
     const { openPostgresDatabase } = await import("./server/postgres-database.ts");
-    return owned.use(await openPostgresDatabase(options.databaseUrl));
+    return owned.use(await openPostgresDatabase(options.databaseUrl, options));
   }
   owned.use(lockDirectory(options.dataDirectory));
   const { openPgliteDatabase } = await import("./embedded/pglite-database.ts");
@@ -38,7 +40,7 @@ export async function makeDirectory({
   databaseUrl,
   encryptionKey,
   dataDirectory,
-}: StateOptions): Promise<void> {
+}: Omit<StateOptions, "instance">): Promise<void> {
   if (databaseUrl !== null && encryptionKey !== null) return;
   await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
 }

@@ -1,7 +1,9 @@
 // Opens the state: the lock, the key, the database, the tables, and the stores.
 
 import { sql } from "drizzle-orm";
-import { stored } from "./database.ts";
+import { type Database, type SharedDatabase, stored } from "./database.ts";
+import { latestMigration } from "./migrations.ts";
+import type { Notices } from "./notices.ts";
 import { makeDirectory, openDatabase, type StateOptions } from "./open-database.ts";
 import { sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
 import { Cipher } from "./secrets/encryption.ts";
@@ -10,7 +12,9 @@ import { checkKey } from "./secrets/key-check.ts";
 import { cipherOfFile } from "./secrets/key-rotation.ts";
 import { ConnectorStore } from "./stores/connector-store.ts";
 import { HistoryStore } from "./stores/history-store.ts";
+import { LeaseStore } from "./stores/lease-store.ts";
 import { RecordStore } from "./stores/record-store.ts";
+import { ReportStore } from "./stores/report-store.ts";
 import { TaskStore } from "./stores/task-store.ts";
 
 export interface State extends AsyncDisposable {
@@ -21,14 +25,25 @@ export interface State extends AsyncDisposable {
   readonly sinkRecords: RecordStore;
   /** What sources keep between runs. */
   readonly sourceRecords: RecordStore;
-  /** Aborted when another service may own this state by now, or its database has died: this service must stop. */
+  /** Null: the state is embedded, and this replica is alone. */
+  readonly shared: SharedState | null;
+  /** Aborted when this service can never work on the state again, or its database has died: it must stop. */
   readonly lost: AbortSignal;
   /** Throws `state_unavailable` when the store does not answer. */
   ping(): Promise<void>;
 }
 
+/** What several replicas need who share one state. */
+export interface SharedState {
+  readonly leases: LeaseStore;
+  readonly reports: ReportStore;
+  readonly notices: Notices;
+  /** UUID of this life of the process. */
+  readonly instance: string;
+}
+
 /**
- * Throws `invalid_setting` when another service has the state or a setting is wrong, `encryption_key_mismatch` when the
+ * Throws `invalid_setting` when another service has the directory or migrates the database, or a setting is wrong, `encryption_key_mismatch` when the
  * state was written with another key, `state_unavailable` when it cannot be reached.
  */
 export async function openState(options: StateOptions): Promise<State> {
@@ -37,7 +52,10 @@ export async function openState(options: StateOptions): Promise<State> {
   const given = options.encryptionKey && parseEncryptionKey(options.encryptionKey, "MILLRACE_ENCRYPTION_KEY");
   // Before anything is opened, so that an unusable key file is reported first.
   const { key, isNew } = given ? { key: given, isNew: false } : await loadKeyFile(options.dataDirectory);
-  const { database, lost } = await openDatabase(options, owned);
+  const opened = await openDatabase(options, owned);
+  const { database, lost } = opened;
+  // Before the key is checked: from here on nobody changes it.
+  const shared = opened.shared && (await share(opened.shared, database, options.instance, owned));
   const cipher = given ? new Cipher(key) : await cipherOfFile(options.dataDirectory, key, database);
   try {
     await checkKey(database, cipher);
@@ -46,20 +64,28 @@ export async function openState(options: StateOptions): Promise<State> {
     if (isNew) await dropKeyFile(options.dataDirectory);
     throw error;
   }
-  const tasks = new TaskStore(database);
-  // No run can be executing them: this service has just started.
-  await tasks.releaseRunning();
   const dispose = owned.move();
   return {
     connectors: new ConnectorStore(database, cipher),
     history: new HistoryStore(database),
-    tasks,
+    tasks: new TaskStore(database),
     sinkRecords: new RecordStore(database, sinkRecords, sinkRecordParts),
     sourceRecords: new RecordStore(database, sourceRecords, null),
-    lost,
+    ...{ shared, lost },
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());
     },
     [Symbol.asyncDispose]: () => dispose.disposeAsync(),
   };
+}
+
+async function share(
+  { listen, lose }: SharedDatabase,
+  database: Database,
+  instance: string,
+  owned: AsyncDisposableStack,
+): Promise<SharedState> {
+  const notices = owned.use(await listen());
+  const leases = new LeaseStore({ database, latestMigration: latestMigration(), outdated: lose });
+  return { leases, reports: new ReportStore(database), notices, instance };
 }

@@ -2,9 +2,9 @@
 // that is wrong.
 
 import { expect, test } from "bun:test";
-import type { Alert } from "../../src/alerts/alert.ts";
+import { type Alert, windowMs } from "../../src/alerts/alert.ts";
 import { AlertWatch } from "../../src/alerts/alert-watch.ts";
-import { retryingMs, settledMs, windowMs } from "../../src/alerts/connector-alerts.ts";
+import { retryingMs, settledMs } from "../../src/alerts/connector-alerts.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import { saying } from "../../src/errors/answer-in-reason.ts";
 import { rowOf } from "../../src/errors/row-in-reason.ts";

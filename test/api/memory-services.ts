@@ -110,7 +110,14 @@ export function memoryServices(): MemoryServices {
       }),
       replicas: () => {
         const at = { started_at: new Date(0).toISOString(), seen_at: new Date(now()).toISOString() };
-        const replica = { id: "memory-1", host: "memory", version: "0.0.0-test", ...at };
+        const replica = {
+          id: "memory-1",
+          host: "memory",
+          version: "0.0.0-test",
+          alive: true,
+          weight: 1,
+          ...at,
+        };
         return { replicas: [{ ...replica, connectors: stored.size }], this: "memory-1" };
       },
     },

@@ -5,24 +5,15 @@ import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts
 import { freeze, letGoOn } from "../support/frozen-server.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type ChaosStage, connectorIds, database } from "./chaos-stage.ts";
-import type { Random } from "./load.ts";
+import { between, type Fault, oneOf, type Random, sleepSome } from "./random.ts";
 
-export interface Fault {
-  readonly name: string;
-  /** How often it is chosen beside the others, which have 1. */
-  readonly weight?: number;
-  readonly run: (stage: ChaosStage, random: Random) => Promise<void>;
-}
-
-const between = (random: Random, from: number, to: number) => from + random() * (to - from);
-const sleepSome = (random: Random, fromMs: number, toMs: number) => Bun.sleep(between(random, fromMs, toMs));
-const oneOf = <T>(random: Random, all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
+type Servers = Pick<ChaosStage, "source" | "sink">;
 
 const servers = ["source", "sink"] as const;
 const lines = ["source", "sink", "receiver"] as const;
 
 /** What was there before is tried again until it can be had. */
-async function launched(server: Server): Promise<void> {
+export async function launched(server: Server): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
       return await server.launch();
@@ -34,7 +25,7 @@ async function launched(server: Server): Promise<void> {
 }
 
 /** One that was not taken down, and recovers. */
-async function untilAnswering(server: Server): Promise<void> {
+export async function untilAnswering(server: Server): Promise<void> {
   const answers = () =>
     server.query("select").then(
       () => true,
@@ -44,7 +35,7 @@ async function untilAnswering(server: Server): Promise<void> {
 }
 
 /** Somebody has the table for himself now, or it is no more: another time. */
-async function attempt(stage: ChaosStage, sql: string): Promise<void> {
+async function attempt(stage: Servers, sql: string): Promise<void> {
   await stage.source.with(database, async (client) => {
     await client.query("set lock_timeout = '2s'").catch(() => {});
     await client.query(sql).catch(() => {});
@@ -52,14 +43,14 @@ async function attempt(stage: ChaosStage, sql: string): Promise<void> {
   });
 }
 
-function onLine(name: string, run: (line: TcpProxy, random: Random) => Promise<void>): Fault[] {
+function onLine(name: string, run: (line: TcpProxy, random: Random) => Promise<void>): Fault<ChaosStage>[] {
   return lines.map((line) => ({
     name: `${name}, ${line}`,
     run: async ({ proxies }, random) => await run(proxies[line], random),
   }));
 }
 
-const dying: readonly Fault[] = [
+const dying: readonly Fault<ChaosStage>[] = [
   {
     name: "kill -9 of the service",
     run: async ({ service }, random) => {
@@ -87,9 +78,12 @@ const dying: readonly Fault[] = [
       await service.launch();
     },
   },
+];
+
+const dyingServers: readonly Fault<Servers>[] = [
   ...servers.map((side) => ({
     name: `backends are ended, ${side}`,
-    run: async (stage: ChaosStage, random: Random) => {
+    run: async (stage: Servers, random: Random) => {
       for (let ends = 0; ends < 3; ends++) {
         await stage[side].query(
           "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'millrace%'",
@@ -100,7 +94,7 @@ const dying: readonly Fault[] = [
   })),
   ...servers.map((side) => ({
     name: `a backend is killed, which its server takes for a crash, ${side}`,
-    run: async (stage: ChaosStage, random: Random) => {
+    run: async (stage: Servers, random: Random) => {
       const backends = await stage[side].query<{ pid: number }>(
         "select pid from pg_stat_activity where application_name like 'millrace%'",
       );
@@ -114,7 +108,7 @@ const dying: readonly Fault[] = [
   ...servers.flatMap((side) =>
     (["fast", "immediate", "kill"] as const).map((mode) => ({
       name: `the server dies (${mode}), ${side}`,
-      run: async (stage: ChaosStage, random: Random) => {
+      run: async (stage: Servers, random: Random) => {
         await stage[side].stop(mode);
         await sleepSome(random, 0, 2_000);
         await launched(stage[side]);
@@ -123,7 +117,7 @@ const dying: readonly Fault[] = [
   ),
 ];
 
-const networks: readonly Fault[] = [
+const networks: readonly Fault<ChaosStage>[] = [
   ...onLine("connections are cut", async (line, random) => {
     for (let cuts = 0; cuts < 3; cuts++) {
       line.cut();
@@ -164,7 +158,7 @@ const networks: readonly Fault[] = [
 /** Past the longest of our timeouts and of the servers' own, of 60 s both. */
 const longFreezeMs = 75_000;
 
-function freezes(name: string, run: (stage: ChaosStage, ms: number) => Promise<void>): Fault[] {
+function freezes<Stage>(name: string, run: (stage: Stage, ms: number) => Promise<void>): Fault<Stage>[] {
   return [
     { name, run: async (stage, random) => await run(stage, between(random, 500, 8_000)) },
     {
@@ -174,22 +168,26 @@ function freezes(name: string, run: (stage: ChaosStage, ms: number) => Promise<v
   ];
 }
 
-const frozen: readonly Fault[] = [
-  ...freezes("the service is frozen", async ({ service }, ms) => {
+const frozen: readonly Fault<ChaosStage>[] = freezes(
+  "the service is frozen",
+  async ({ service }: ChaosStage, ms) => {
     process.kill(service.pid ?? 0, "SIGSTOP");
     await Bun.sleep(ms);
     process.kill(service.pid ?? 0, "SIGCONT");
-  }),
-  ...servers.flatMap((side) =>
-    freezes(`the server is frozen, ${side}`, async (stage, ms) => {
-      await freeze(stage[side]);
-      await Bun.sleep(ms);
-      await letGoOn(stage[side]);
-    }),
-  ),
-];
+  },
+);
 
-const receivers: readonly Fault[] = (["refuses", "hangs", "resets"] as const).map((mood) => ({
+const frozenServers = servers.flatMap((side) =>
+  freezes(`the server is frozen, ${side}`, async (stage: Servers, ms) => {
+    await freeze(stage[side]);
+    await Bun.sleep(ms);
+    await letGoOn(stage[side]);
+  }),
+);
+
+export const receiverFaults: readonly Fault<Pick<ChaosStage, "receiver">>[] = (
+  ["refuses", "hangs", "resets"] as const
+).map((mood) => ({
   name: `the receiver ${mood}`,
   run: async ({ receiver }, random) => {
     receiver.mood = mood;
@@ -198,7 +196,7 @@ const receivers: readonly Fault[] = (["refuses", "hangs", "resets"] as const).ma
   },
 }));
 
-const disks: readonly Fault[] = [
+const disks: readonly Fault<ChaosStage>[] = [
   {
     name: "the sink's disk is full",
     run: async ({ disk }, random) => {
@@ -210,7 +208,8 @@ const disks: readonly Fault[] = [
   },
 ];
 
-const work: readonly Fault[] = [
+/** What is no fault at the stage itself: changes of tables, tasks and commands. */
+export const work: readonly Fault<Servers & Pick<ChaosStage, "api">>[] = [
   ...[
     "alter table changing add column if not exists extra int default 7",
     "alter table changing drop column if exists extra",
@@ -222,10 +221,10 @@ const work: readonly Fault[] = [
     "insert into parents (v, n) select repeat('m', 100), g from generate_series(1, 20000) g",
     "update parents set changed = changed + 1",
     "begin; savepoint a; insert into children (parent, v) select id, 's' from parents limit 500; rollback to a; update children set v = v || 'r'; commit",
-  ].map((sql) => ({ name: sql.slice(0, 60), run: (stage: ChaosStage) => attempt(stage, sql) })),
+  ].map((sql) => ({ name: sql.slice(0, 60), run: (stage: Servers) => attempt(stage, sql) })),
   ...connectorIds.map((id) => ({
     name: `snapshot tasks, ${id}`,
-    run: async ({ api }: ChaosStage, random: Random) => {
+    run: async ({ api }: Pick<ChaosStage, "api">, random: Random) => {
       for (const name of ["parents", "large", "children"]) {
         const spec = { schema: "public", name, truncate: random() < 0.5 };
         await api.request("POST", `/api/v1/connectors/${id}/tasks`, { Snapshot: spec });
@@ -235,7 +234,7 @@ const work: readonly Fault[] = [
   })),
   {
     name: "a table comes, and is written to while it is copied",
-    run: async (stage: ChaosStage, random: Random) => {
+    run: async (stage: Servers, random: Random) => {
       const table = `late_${Math.floor(random() * 1e9)}`;
       await attempt(
         stage,
@@ -255,7 +254,7 @@ const work: readonly Fault[] = [
   },
   ...connectorIds.map((id) => ({
     name: `the connector is changed and restarted, ${id}`,
-    run: async ({ api }: ChaosStage, random: Random) => {
+    run: async ({ api }: Pick<ChaosStage, "api">, random: Random) => {
       for (let changes = 0; changes < 5; changes++) {
         await api.call("PATCH", `/api/v1/connectors/${id}`, { name: `n${random()}` });
         await sleepSome(random, 0, 600);
@@ -266,4 +265,8 @@ const work: readonly Fault[] = [
   })),
 ];
 
-export const faults: readonly Fault[] = [...dying, ...networks, ...frozen, ...receivers, ...disks, ...work];
+export const serverFaults: readonly Fault<Servers>[] = [...dyingServers, ...frozenServers];
+
+export const faults: readonly Fault<ChaosStage>[] = [
+  ...[...dying, ...networks, ...frozen, ...serverFaults, ...receiverFaults, ...disks, ...work],
+];

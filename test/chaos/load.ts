@@ -2,8 +2,7 @@
 
 import type { Client } from "pg";
 import { type ChaosStage, database } from "./chaos-stage.ts";
-
-export type Random = () => number;
+import type { Random } from "./random.ts";
 
 const pick = (random: Random, below: number) => Math.floor(random() * below);
 
@@ -57,7 +56,7 @@ export interface Load {
   stop(): Promise<void>;
 }
 
-export function beginLoad(stage: ChaosStage, sessions: number, random: Random): Load {
+export function beginLoad(stage: Pick<ChaosStage, "source">, sessions: number, random: Random): Load {
   const over = new AbortController();
   let transactions = 0;
   const play = async () => {

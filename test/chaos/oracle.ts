@@ -1,10 +1,26 @@
 // What has to hold once nothing is wrong any more: both sinks equal the source, and nothing is left over.
 
 import { type ProcessResources, readResources } from "../../bench/process-usage.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
+import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { compareTables, describeDifference, isEqual } from "../../src/demo/table-comparison.ts";
 import { listTables } from "../../src/demo/table-facts.ts";
-import { type ChaosStage, connectorIds, database, keyedTables } from "./chaos-stage.ts";
+import { database, keyedTables } from "./chaos-stage.ts";
+import type { TallyReceiver } from "./tally-receiver.ts";
+
+/** What is judged. */
+export interface JudgedStage {
+  readonly source: PostgresServer;
+  readonly sink: PostgresServer;
+  /** At the sink: each has all tables of the source. */
+  readonly sinkDatabases: readonly string[];
+  readonly receiver: TallyReceiver;
+  readonly api: ApiClient;
+  readonly connectorIds: readonly string[];
+  /** Of the service. */
+  readonly pids: readonly number[];
+}
 
 const equalMs = 60_000;
 /** A difference that lasts for so long is mended as the status says, if it says so: that is the operator's part. */
@@ -14,18 +30,19 @@ const moreDescriptors = 40;
 const moreResidentBytes = 300_000_000;
 
 /** A last row goes to both sinks. Returns the milliseconds until it was there. */
-export async function passMarker(stage: ChaosStage, marker: string, boundMs: number): Promise<number> {
+export async function passMarker(stage: JudgedStage, marker: string, boundMs: number): Promise<number> {
   const beganAt = performance.now();
   await stage.source.query(`insert into markers values ('${marker}')`, database);
   const options = { timeoutMs: boundMs, intervalMs: 50 };
-  await pollUntil(
-    "the marker is at the Postgres sink",
-    async () => {
-      const query = `select from markers where id = '${marker}'`;
-      return (await stage.sink.query(query, database).catch(() => [])).length === 1;
-    },
-    options,
-  );
+  for (const name of stage.sinkDatabases)
+    await pollUntil(
+      `the marker is in ${name} at the Postgres sink`,
+      async () => {
+        const query = `select from markers where id = '${marker}'`;
+        return (await stage.sink.query(query, name).catch(() => [])).length === 1;
+      },
+      options,
+    );
   await pollUntil(
     "the marker is at the receiver",
     () => stage.receiver.rows("markers", ["id"]).has(marker),
@@ -34,10 +51,10 @@ export async function passMarker(stage: ChaosStage, marker: string, boundMs: num
   return performance.now() - beganAt;
 }
 
-/** The source is quiet. Throws with what differs; returns for how many tables a task was made because a status asked for it. */
-export async function expectEqual(stage: ChaosStage): Promise<number> {
+/** The source is quiet. Throws with what differs; returns the tables of which a task was made because a status asked for it. */
+export async function expectEqual(stage: JudgedStage): Promise<readonly string[]> {
   let difference: string | null = null;
-  let mended: number | null = null;
+  let mended: readonly string[] | null = null;
   const beganAt = performance.now();
   const isSame = async () => {
     difference = (await postgresDifference(stage)) ?? (await webhookDifference(stage));
@@ -50,26 +67,42 @@ export async function expectEqual(stage: ChaosStage): Promise<number> {
     },
   );
   if (stage.receiver.contradictions.length > 0) throw new Error(stage.receiver.contradictions.join("\n"));
-  return mended ?? 0;
+  return mended ?? [];
 }
 
 /** Makes the tasks that a status asks for: what no change event tells, such as a rewrite, is told there. */
-async function mendAsTold({ api }: ChaosStage): Promise<number> {
-  let made = 0;
+async function mendAsTold({ api, connectorIds }: JudgedStage): Promise<readonly string[]> {
+  const made: string[] = [];
   for (const id of connectorIds) {
     const told = JSON.stringify(await api.call("GET", `/api/v1/connectors/${id}`));
     for (const [, name] of told.matchAll(/Table public\.(\w+): [^"]*?Create a Snapshot task/g)) {
       const spec = { schema: "public", name, truncate: true };
       await api.call("POST", `/api/v1/connectors/${id}/tasks`, { Snapshot: spec });
-      made++;
+      made.push(`${id}: ${name}`);
     }
   }
   return made;
 }
 
-async function postgresDifference({ source, sink }: ChaosStage): Promise<string | null> {
+export function describeMended(mended: readonly string[]): string {
+  return mended.length === 0 ? "" : `, mended as told (${mended.join(", ")})`;
+}
+
+async function postgresDifference({ source, sink, sinkDatabases }: JudgedStage): Promise<string | null> {
+  for (const name of sinkDatabases) {
+    const difference = await databaseDifference(source, sink, name);
+    if (difference !== null) return `${name}: ${difference}`;
+  }
+  return null;
+}
+
+async function databaseDifference(
+  source: PostgresServer,
+  sink: PostgresServer,
+  name: string,
+): Promise<string | null> {
   await using ours = await source.connect(database);
-  await using theirs = await sink.connect(database);
+  await using theirs = await sink.connect(name);
   const tables = (await listTables(ours)).filter(({ name }) => !name.startsWith("parts_"));
   // A column that the sink has not yet is a difference too.
   const differences = await compareTables(ours, theirs, tables).catch((error: Error) => error);
@@ -82,7 +115,7 @@ async function postgresDifference({ source, sink }: ChaosStage): Promise<string 
         .join("\n");
 }
 
-async function webhookDifference({ source, receiver }: ChaosStage): Promise<string | null> {
+async function webhookDifference({ source, receiver }: JudgedStage): Promise<string | null> {
   for (const [table, columns] of Object.entries(keyedTables)) {
     const listed = columns.map((column) => (column === "n" ? "n::text" : column)).join(", ");
     const rows = await source.query<{ id: string; row: unknown[] }>(
@@ -111,7 +144,7 @@ select relname from pg_class c where relnamespace = to_regnamespace('millrace') 
 
 /** Slots are as without all that, and what the service holds is back to about what it was. Returns that. */
 export async function expectNothingLeft(
-  stage: ChaosStage,
+  stage: JudgedStage,
   before: ProcessResources,
 ): Promise<ProcessResources> {
   const slots = () =>
@@ -119,10 +152,11 @@ export async function expectNothingLeft(
   const options = { timeoutMs: 30_000, intervalMs: 200 };
   await pollUntil(
     "no slot is left over",
-    async () => (await slots()).length === connectorIds.length,
+    async () => (await slots()).length === stage.connectorIds.length,
     options,
   );
-  const tables = () => stage.sink.query(leftTables, database);
+  const tables = async () =>
+    (await Promise.all(stage.sinkDatabases.map((name) => stage.sink.query(leftTables, name)))).flat();
   await pollUntil("no copy's tables are left over", async () => (await tables()).length === 0, options);
   let resources = readServiceResources(stage);
   const isBack = () => {
@@ -140,8 +174,13 @@ export async function expectNothingLeft(
   return resources;
 }
 
-export function readServiceResources({ service: { pid = 0 } }: ChaosStage): ProcessResources {
-  return readResources(pid);
+/** The most that a process of the service has. */
+export function readServiceResources({ pids }: JudgedStage): ProcessResources {
+  const all = pids.map((pid) => readResources(pid));
+  return {
+    descriptors: Math.max(...all.map(({ descriptors }) => descriptors)),
+    residentBytes: Math.max(...all.map(({ residentBytes }) => residentBytes)),
+  };
 }
 
 export function describeResources({ descriptors, residentBytes }: ProcessResources): string {

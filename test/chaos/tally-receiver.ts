@@ -17,6 +17,8 @@ type Row = Record<string, unknown> & { readonly _sm_version: number; readonly _s
 export class TallyReceiver implements AsyncDisposable {
   mood: Mood = "takes";
   requests = 0;
+  /** By the wall clock, when rows came last that had not come before. */
+  lastTakenAt = 0;
   readonly contradictions: string[] = [];
   /** By table, then by its key `id`. */
   readonly #tables = new Map<string, Map<string, HeldRow>>();
@@ -87,6 +89,7 @@ export class TallyReceiver implements AsyncDisposable {
     }
     const parsed = JSON.parse(body) as Row | Row[];
     this.#bodies.set(key, hash);
+    this.lastTakenAt = Date.now();
     const rows = this.#tables.get(table) ?? new Map<string, HeldRow>();
     this.#tables.set(table, rows);
     for (const row of Array.isArray(parsed) ? parsed : [parsed]) this.#keep(rows, row);

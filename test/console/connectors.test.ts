@@ -134,6 +134,8 @@ describe("the list", () => {
     );
     expect(matching(all, { text: "api.example", tone: "good" })).toHaveLength(1);
     expect(matching(all, { text: "pw", tone: null })).toEqual([]);
+    const moved = listed([connector("moved", { ...streaming, replica: "node-7" })]);
+    expect(matching([...all, ...moved], { text: "node-7", tone: null })).toEqual(moved);
     expect(countByTone(all).get("bad")).toBe(2);
   });
 });

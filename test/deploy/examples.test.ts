@@ -82,26 +82,68 @@ test("the compose file runs the service without rights that it does not need", (
   for (const file of files) expect(read(file).length).toBeGreaterThan(0);
 });
 
-test("the manifest asks the paths that the service has, and keeps to one replica without root", () => {
-  const [service, set] = Bun.YAML.parse(read("kubernetes.yaml")) as [
-    { kind: string },
-    { kind: string; spec: { replicas: number; template: { spec: Record<string, unknown> } } },
-  ];
-  expect([service.kind, set.kind, set.spec.replicas]).toEqual(["Service", "StatefulSet", 1]);
-  const { containers, securityContext } = set.spec.template.spec as {
-    containers: { [probe: string]: { httpGet?: { path: string } } }[];
-    securityContext: { runAsNonRoot: boolean };
+interface Manifest {
+  readonly kind: string;
+  readonly spec: {
+    readonly replicas: number;
+    readonly maxUnavailable: number;
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly Container[];
+        readonly securityContext: { readonly runAsNonRoot: boolean };
+        readonly affinity?: Record<string, unknown>;
+      };
+    };
   };
-  const [container] = containers;
-  const probes = ["startupProbe", "readinessProbe", "livenessProbe"].map(
-    (name) => container?.[name]?.httpGet?.path,
-  );
-  expect(probes).toEqual(["/readyz", "/readyz", "/healthz"]);
-  expect(securityContext.runAsNonRoot).toBe(true);
-  expect(container?.securityContext).toMatchObject({
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"] },
-  });
+}
+
+interface Container {
+  readonly env: readonly { readonly name: string; readonly valueFrom?: Record<string, unknown> }[];
+  readonly securityContext: Record<string, unknown>;
+  readonly [probe: string]: unknown;
+}
+
+test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
+  "%s asks the paths that the service has, and runs it without root",
+  (file) => {
+    const { template } = (Bun.YAML.parse(read(file)) as Manifest[]).at(-1)!.spec;
+    const { containers, securityContext } = template.spec;
+    const [container] = containers;
+    const probes = ["startupProbe", "readinessProbe", "livenessProbe"].map(
+      (name) => (container?.[name] as { httpGet?: { path: string } } | undefined)?.httpGet?.path,
+    );
+    expect(probes).toEqual(["/readyz", "/readyz", "/healthz"]);
+    expect(securityContext.runAsNonRoot).toBe(true);
+    expect(container?.securityContext).toMatchObject({
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+  },
+);
+
+test("three replicas share a state and a key, apart from each other; with a volume there is one", () => {
+  const [service, budget, deployment] = Bun.YAML.parse(read("kubernetes.yaml")) as Manifest[];
+  expect([service?.kind, budget?.kind, deployment?.kind]).toEqual([
+    ...["Service", "PodDisruptionBudget", "Deployment"],
+  ]);
+  expect([budget?.spec.maxUnavailable, deployment?.spec.replicas]).toEqual([1, 3]);
+  expect(deployment?.spec.template.spec.affinity).toHaveProperty("podAntiAffinity");
+  const { env = [] } = deployment?.spec.template.spec.containers[0] ?? {};
+  const from = new Map(env.map(({ name, valueFrom }) => [name, valueFrom]));
+  expect(from.get("MILLRACE_REPLICA_ID")).toEqual({ fieldRef: { fieldPath: "metadata.name" } });
+  for (const name of ["DATABASE_URL", "MILLRACE_ENCRYPTION_KEY", "MILLRACE_API_TOKEN"])
+    expect(from.get(name)).toHaveProperty("secretKeyRef");
+  const single = (Bun.YAML.parse(read("kubernetes-single.yaml")) as Manifest[]).at(-1);
+  expect([single?.kind, single?.spec.replicas]).toEqual(["StatefulSet", 1]);
+});
+
+test("the replicas of the compose file share a state and a key, under names of their own", () => {
+  const { millrace, "millrace-2": second } = (Bun.YAML.parse(read("compose.replicas.yaml")) as Composed)
+    .services;
+  const [a = {}, b = {}] = [millrace?.environment, second?.environment];
+  expect({ ...a, MILLRACE_REPLICA_ID: "" }).toEqual({ ...b, MILLRACE_REPLICA_ID: "" });
+  expect(a.MILLRACE_REPLICA_ID).not.toBe(b.MILLRACE_REPLICA_ID);
+  expect(second).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
 });
 
 test("the unit reloads by SIGHUP, gives the service time to stop, and no more than it needs", () => {

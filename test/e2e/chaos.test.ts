@@ -1,13 +1,11 @@
-// A few rounds of `bun run chaos`, other ones each time: what it says holds the seed that brings them back.
+// A few rounds of `bun run chaos`, with one service and with replicas, other ones each time: what it says holds the seed that brings them back.
 
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
-const rounds = 3;
-
-test("rounds of random load under random faults end equal, with nothing left over", async () => {
+async function play(rounds: number, ...options: readonly string[]): Promise<void> {
   const script = join(import.meta.dirname, "..", "chaos", "chaos.ts");
-  const chaos = Bun.spawn([process.execPath, script, `--rounds=${rounds}`], {
+  const chaos = Bun.spawn([process.execPath, script, `--rounds=${rounds}`, ...options], {
     stdout: "pipe",
     stderr: "pipe",
   });
@@ -19,4 +17,12 @@ test("rounds of random load under random faults end equal, with nothing left ove
   if (code !== 0) console.error(said, complained);
   expect(code).toBe(0);
   expect(said).toContain(`${rounds} rounds`);
+}
+
+test("rounds of random load under random faults end equal, with nothing left over", async () => {
+  await play(3);
+}, 400_000);
+
+test("so do rounds with several replicas, and each connector has one holder", async () => {
+  await play(2, "--replicas=3");
 }, 400_000);

@@ -9,8 +9,8 @@ import { sampleRequest } from "../support/sample-connector.ts";
 
 test("counts tables in progress over all connectors, and shows whether others wait for them", async () => {
   await using runtime = await RuntimeFixture.open();
-  const { board, supervisor, connectors } = runtime;
-  const service = new LiveSnapshotService(board, supervisor);
+  const { board, statuses, supervisor, connectors } = runtime;
+  const service = new LiveSnapshotService(statuses);
   const runs = new Map<string, string>();
   for (const id of ["one", "other"]) {
     await connectors.createOrReplace(id, { ...sampleRequest(), disabled: true }, null);

@@ -46,7 +46,9 @@ test("what a receiver said is in the status and the history, and not in the log"
 test("a flapping status is logged a few times only, and then its final value", async () => {
   await using runtime = await RuntimeFixture.open();
   const windowMs = 700;
-  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), windowMs);
+  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), {
+    throttleMs: windowMs,
+  });
   board.begin("orders", "run 1");
   const state = { realtime: { name: "slot" } };
   const retry = (reason: string, attempt = 1) =>
@@ -76,7 +78,9 @@ test("a flapping status is logged a few times only, and then its final value", a
 
 test("throttled lines end with their run, and with their connector", async () => {
   await using runtime = await RuntimeFixture.open();
-  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), 300);
+  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), {
+    throttleMs: 300,
+  });
   const flap = (connector: string, run: string) => {
     for (let i = 0; i < 5; i++) {
       board.reportHealth(connector, run, "Source", { retry: { attempt: 1, reason: `${run}: ${i}` } });

@@ -54,6 +54,7 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
   const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
   return new TaskDispatcher("orders", {
     store: methods,
+    term: null,
     log: runtime.log,
     nowMs: Date.now,
     random: () => 0,
@@ -65,7 +66,13 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
 
 function attempt(): RunAttempt & { readonly offers: string[] } {
   const offers: string[] = [];
-  return { offers, ended: new Promise(() => {}), stop: () => {}, offerTask: (id) => void offers.push(id) };
+  return {
+    offers,
+    ended: new Promise(() => {}),
+    stop: () => {},
+    cut: () => {},
+    offerTask: (id) => void offers.push(id),
+  };
 }
 
 const stored = async () => (await store.find("orders", taskId)) as Task;

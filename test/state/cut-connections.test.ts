@@ -28,7 +28,7 @@ afterAll(async () => {
 });
 
 const cutAll =
-  "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace state'";
+  "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'millrace state %'";
 
 interface Seen {
   answered: number;
@@ -43,10 +43,10 @@ async function keep(state: State, name: string, isOver: () => boolean): Promise<
   const seen: Seen = { answered: 0, failed: 0 };
   let possible = ["0"];
   await state.connectors.insert(storedConnector(name));
-  await state.sinkRecords.save(name, "0");
+  await state.sinkRecords.save(name, "0", new Map(), null);
   for (let n = 1; !isOver(); n++) {
     const text = String(n);
-    if (await isAnswered(state.sinkRecords.save(name, text, new Map([["part", text]])), seen))
+    if (await isAnswered(state.sinkRecords.save(name, text, new Map([["part", text]]), null), seen))
       possible = [text];
     else possible.push(text);
     const found = state.sinkRecords.load(name);
@@ -78,6 +78,7 @@ test("dropped connections fail their queries, and no others", async () => {
     databaseUrl: `postgres://postgres@127.0.0.1:${server.port}/postgres`,
     dataDirectory: directory,
     encryptionKey: null,
+    instance: crypto.randomUUID(),
   });
   let isOver = false;
   const asking = Array.from({ length: 6 }, (_, i) => keep(state, `keeps-${i}`, () => isOver));
@@ -97,7 +98,7 @@ test("dropped connections fail their queries, and no others", async () => {
 test("a silent server fails its queries, and answers again when it is reachable", async () => {
   await using proxy = await TcpProxy.start(server.port);
   const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
-  await using open = await openPostgresDatabase(url, 500);
+  await using open = await openPostgresDatabase(url, { instance: crypto.randomUUID(), answerMs: 500 });
   const { database } = open;
   const ask = () => database.execute(sql`select 1`).execute();
   const transact = () => database.transaction((inside) => inside.execute(sql`select 1`).execute());
@@ -113,14 +114,14 @@ test("a silent server fails its queries, and answers again when it is reachable"
 
 test("a write that was reported as failed never lands after a later one, however late it arrives", async () => {
   await using network = await LateNetwork.start(server.port);
-  await using open = await openPostgresDatabase(
-    `postgres://postgres@127.0.0.1:${network.port}/postgres`,
-    500,
-  );
+  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${network.port}/postgres`, {
+    instance: crypto.randomUUID(),
+    answerMs: 500,
+  });
   const connectors = new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7)));
   await connectors.insert(storedConnector("late"));
   const records = new RecordStore(open.database, sinkRecords, sinkRecordParts);
-  const save = (text: string) => records.save("late", text, new Map([["part", text]]));
+  const save = (text: string) => records.save("late", text, new Map([["part", text]]), null);
   await save("1");
   network.hold();
   expect(await save("2").catch((error: unknown) => error)).toMatchObject({ code: "state_unavailable" });
@@ -132,7 +133,9 @@ test("a write that was reported as failed never lands after a later one, however
 
 test("a query waits for a connection as long as others take", async () => {
   await server.createDatabase("locked");
-  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/locked`);
+  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/locked`, {
+    instance: crypto.randomUUID(),
+  });
   await server.query("create table held (i int)", "locked");
   await using holder = await server.connect("locked");
   await holder.query("begin; lock table held");

@@ -10,7 +10,7 @@ import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { DurableNodeFs, durableStartParameters } from "../../src/state/embedded/durable-node-fs.ts";
 import { unpackPrepared } from "../../src/state/embedded/prepared-archive.ts";
-import { migrate, migrations } from "../../src/state/migrations.ts";
+import { latestMigration, migrate, migrations } from "../../src/state/migrations.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
 import * as schema from "../../src/state/schema.ts";
@@ -22,6 +22,7 @@ import { sampleConfig, storedConnector } from "../support/sample-connector.ts";
 const encryptionKey = Buffer.alloc(32, 9).toString("base64");
 const id = "shop";
 const runId = Bun.randomUUIDv7();
+const instance = crypto.randomUUID();
 const config = sampleConfig(id);
 
 let server: PostgresServer;
@@ -78,16 +79,17 @@ async function expectContents(options: StateOptions, version: number): Promise<v
     parts: new Map(version >= 4 ? [["a", "part of it"]] : []),
   });
   expect((await state.sourceRecords.load(id))?.text).toBe(version >= 2 ? "of the source" : undefined);
-  const tasks = await state.tasks.list(id);
   // Whoever ran a task is gone.
+  await state.tasks.releaseRunning(id, null);
+  const tasks = await state.tasks.list(id);
   expect(tasks.map(({ state, progress }) => [state, progress?.rows])).toEqual([
     ["Done", 9007199254740991],
     ["Pending", 9007199254740991],
   ]);
   expect(await state.history.list(id)).toHaveLength(3);
   // The columns of the newest version can be written.
-  await state.sinkRecords.save(id, "again", new Map([["b", "new"]]));
-  await state.connectors.beginRound(id, runId, new Date());
+  await state.sinkRecords.save(id, "again", new Map([["b", "new"]]), null);
+  await state.connectors.beginRound(id, runId, new Date(), null);
 }
 
 test.each(versions)("version %i, over Postgres", async (version) => {
@@ -98,7 +100,7 @@ test.each(versions)("version %i, over Postgres", async (version) => {
     await client.query(contents(version));
   });
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/${database}`;
-  await expectContents({ databaseUrl, dataDirectory: directory, encryptionKey }, version);
+  await expectContents({ databaseUrl, dataDirectory: directory, encryptionKey, instance }, version);
 });
 
 test.each(versions)("version %i, in a data directory", async (version) => {
@@ -110,19 +112,29 @@ test.each(versions)("version %i, in a data directory", async (version) => {
   await migrate(drizzlePglite(client, { schema }), migrations().slice(0, version));
   await client.exec(contents(version));
   await client.close();
-  await expectContents({ databaseUrl: null, dataDirectory: directory, encryptionKey }, version);
+  await expectContents({ databaseUrl: null, dataDirectory: directory, encryptionKey, instance }, version);
 });
 
-test("a later build's state is refused, and not modified", async () => {
-  await server.createDatabase("later");
-  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/later`;
-  const options = { databaseUrl, dataDirectory: directory, encryptionKey };
+/** A database that a later build has migrated. `isCompatible`: builds that know only this one's tables may go on. */
+async function laterState(database: string, isCompatible: boolean): Promise<StateOptions> {
+  await server.createDatabase(database);
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/${database}`;
+  const options = { databaseUrl, dataDirectory: directory, encryptionKey, instance };
   await (await openState(options))[Symbol.asyncDispose]();
-  const migrated = "select id, hash, created_at from millrace.__drizzle_migrations order by id";
-  await server.query(
-    "insert into millrace.__drizzle_migrations (hash, created_at) select 'later', max(created_at) + 1 from millrace.__drizzle_migrations",
-    "later",
+  const folderMillis = latestMigration() + 1;
+  const move = `update millrace.settings set value = '${folderMillis}' where name = 'oldest_compatible_migration'`;
+  const statements = ["alter table millrace.connectors add later text", ...(isCompatible ? [] : [move])];
+  const next = { sql: statements, folderMillis, hash: "later", bps: true };
+  await server.with(database, (client) =>
+    migrate(drizzlePostgres(client, { schema }), [...migrations(), next]),
   );
+  return options;
+}
+
+const migrated = "select id, hash, created_at from millrace.__drizzle_migrations order by id";
+
+test("a later build's state is refused where it is not for this build, and not modified", async () => {
+  const options = await laterState("later", false);
   const before = await server.query(migrated, "later");
   const error = await openState(options).then(
     () => null,
@@ -130,4 +142,22 @@ test("a later build's state is refused, and not modified", async () => {
   );
   expect(error).toMatchObject({ code: "invalid_setting", message: expect.stringContaining("later version") });
   expect(await server.query(migrated, "later")).toEqual(before);
+});
+
+test("a later build's state is used where this build can, and its tables stay as they are", async () => {
+  const options = await laterState("compatible", true);
+  const before = await server.query(migrated, "compatible");
+  await using state = await openState(options);
+  await state.connectors.insert(storedConnector("kept"));
+  expect((await state.connectors.get("kept")).config).toEqual(sampleConfig("kept"));
+  expect(await server.query(migrated, "compatible")).toEqual(before);
+});
+
+test("a build from before leases refuses the state, without a word from this one", async () => {
+  await server.createDatabase("leased");
+  await server.with("leased", async (client) => {
+    const database = drizzlePostgres(client, { schema });
+    await migrate(database);
+    await expect(migrate(database, migrations().slice(0, 5))).rejects.toThrow("later version");
+  });
 });

@@ -11,6 +11,7 @@ import { plantedSecret, sampleConfig, storedConnector } from "../support/sample-
 
 let directory: string;
 const otherKey = Buffer.alloc(32, 9).toString("base64");
+const anotherKey = Buffer.alloc(32, 10).toString("base64");
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
@@ -21,7 +22,10 @@ afterEach(async () => {
 });
 
 function options(change: Partial<StateOptions> = {}): StateOptions {
-  return { databaseUrl: null, dataDirectory: join(directory, "data"), encryptionKey: null, ...change };
+  return {
+    ...{ databaseUrl: null, dataDirectory: join(directory, "data"), encryptionKey: null },
+    ...{ instance: crypto.randomUUID(), ...change },
+  };
 }
 
 function refusal(opening: Promise<AsyncDisposable>): Promise<unknown> {
@@ -129,34 +133,78 @@ test("saved data survives kill -9", async () => {
   expect(found?.parts.get("part")).toBe(found?.text ?? "");
 });
 
-test("over Postgres: a second service is refused, and the tables are in the service's own schema", async () => {
+test("over Postgres: replicas share the state, and the tables are in the service's own schema", async () => {
   await using server = await PostgresServer.start();
-  const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:${server.port}/postgres`;
-  const inPostgres = options({ databaseUrl, encryptionKey: otherKey });
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const inPostgres = () => options({ databaseUrl, encryptionKey: otherKey });
   {
-    await using state = await openState(inPostgres);
+    await using state = await openState(inPostgres());
+    await using other = await openState(inPostgres());
     await state.connectors.insert(storedConnector("kept"));
-    const error = await refusal(openState(inPostgres));
-    expect(error).toMatchObject({ code: "invalid_setting" });
-    expect(String(error)).toContain("DATABASE_URL");
-    expect(String(error)).not.toContain(plantedSecret);
+    expect((await other.connectors.get("kept")).config).toEqual(sampleConfig("kept"));
+    expect(state.shared?.instance).not.toBe(other.shared?.instance ?? "");
     const tables = await server.query<{ schemaname: string }>(
       "select distinct schemaname from pg_tables where schemaname not in ('pg_catalog', 'information_schema')",
     );
     expect(tables).toEqual([{ schemaname: "millrace" }]);
+    const wrongKey = await refusal(openState({ ...inPostgres(), encryptionKey: anotherKey }));
+    expect(wrongKey).toMatchObject({ code: "encryption_key_mismatch" });
   }
-  await using again = await openState(inPostgres);
+  await using again = await openState(inPostgres());
   expect((await again.connectors.list()).map(({ id }) => id)).toEqual(["kept"]);
 });
 
-test("over Postgres: of two services that start at once, one remains", async () => {
+test("over Postgres: of services that start at once, one migrates, and all of them open the state", async () => {
   await using server = await PostgresServer.start();
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-  const openings = [0, 1].map(() => openState(options({ databaseUrl, encryptionKey: otherKey })));
-  const results = await Promise.allSettled(openings);
-  const opened = results.filter((result) => result.status === "fulfilled");
-  for (const { value } of opened) await value[Symbol.asyncDispose]();
-  expect(opened).toHaveLength(1);
+  const openings = Array.from({ length: 5 }, () =>
+    openState(options({ databaseUrl, encryptionKey: otherKey })),
+  );
+  for (const state of await Promise.all(openings)) {
+    await state.ping();
+    await state[Symbol.asyncDispose]();
+  }
+});
+
+test("over Postgres: a service that holds the lock of earlier versions keeps this one out, and is named", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:${server.port}/postgres`;
+  const inPostgres = options({ databaseUrl, encryptionKey: otherKey });
+  await using earlier = await server.connect();
+  await earlier.query("select pg_advisory_lock(x'6d696c6c'::int, x'72616365'::int)");
+  const [own] = (await earlier.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
+  const begunAt = performance.now();
+  const error = await refusal(openState(inPostgres));
+  expect(performance.now() - begunAt).toBeWithin(4_500, 20_000);
+  expect(error).toMatchObject({ code: "invalid_setting" });
+  expect(String(error)).toContain(`pid ${own?.pid}`);
+  expect(String(error)).toContain("DATABASE_URL");
+  expect(String(error)).not.toContain(plantedSecret);
+  expect(await server.query("select from pg_namespace where nspname = 'millrace'")).toEqual([]);
+  const opening = openState(inPostgres);
+  await Bun.sleep(500);
+  await earlier.query("select pg_advisory_unlock(x'6d696c6c'::int, x'72616365'::int)");
+  await (await opening)[Symbol.asyncDispose]();
+});
+
+test("over Postgres: a service that runs stops when a later one has made tables that are not for it", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  await using state = await openState(options({ databaseUrl, encryptionKey: otherKey }));
+  const self = {
+    ...{ id: "a", instance: state.shared!.instance, host: "a", version: "1" },
+    ...{ weight: 1, leaseMs: 6_000, startedAt: new Date() },
+  };
+  await state.shared!.leases.join(self);
+  const later = "insert into millrace.__drizzle_migrations (hash, created_at) values ('later', 9e15)";
+  await server.query(later);
+  await state.shared!.leases.renew(self, null);
+  expect(state.lost.aborted).toBe(false);
+  await server.query(
+    "update millrace.settings set value = '9000000000000000' where name = 'oldest_compatible_migration'",
+  );
+  await expect(state.shared!.leases.renew(self, null)).rejects.toThrow("later version");
+  expect(state.lost.reason).toMatchObject({ code: "invalid_setting" });
 });
 
 test("the error for an unreachable state database does not contain the password", async () => {

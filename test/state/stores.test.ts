@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {
   cancelTask,
@@ -13,6 +14,7 @@ import {
   newTask,
   retryTask,
 } from "../../src/connector/task-state.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { historyBound } from "../../src/state/stores/history-store.ts";
 import { taskListBound } from "../../src/state/stores/task-store.ts";
@@ -29,6 +31,8 @@ function task(name: string): Task {
 for (const kind of ["pglite", "postgres"] as const) {
   describe(`the stores over ${kind}`, () => {
     let state: State;
+    /** Of another replica, where there can be one. */
+    let other: State;
     let directory: string;
     let server: PostgresServer | null = null;
 
@@ -36,10 +40,17 @@ for (const kind of ["pglite", "postgres"] as const) {
       directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
       if (kind === "postgres") server = await PostgresServer.start();
       const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-      state = await openState({ databaseUrl, dataDirectory: join(directory, "data"), encryptionKey: key });
+      const open = () =>
+        openState({
+          ...{ databaseUrl, dataDirectory: join(directory, "data"), encryptionKey: key },
+          instance: crypto.randomUUID(),
+        });
+      state = await open();
+      other = server ? await open() : state;
     });
 
     afterAll(async () => {
+      if (other !== state) await other[Symbol.asyncDispose]();
       await state[Symbol.asyncDispose]();
       await server?.[Symbol.asyncDispose]();
       await rm(directory, { recursive: true, force: true });
@@ -87,15 +98,40 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.connectors.find("moved"))?.cleanup?.name).toBe("third");
     });
 
+    test("changes a connector by what is stored, one change after the other, whoever makes them", async () => {
+      await state.connectors.insert(storedConnector("counted"));
+      const { config } = await state.connectors.get("counted");
+      const count = ({ given }: { given: ConnectorRequest }) => Number(given.name ?? 0);
+      const changes = Array.from({ length: 30 }, (_, n) =>
+        [state, other][n % 2]!.connectors.change("counted", (stored) => ({
+          given: { ...stored.given, name: String(count(stored) + 1) },
+          cleanup: { ...config, name: String(n) },
+        })),
+      );
+      const seen = (await Promise.all(changes)).map((stored) => count(stored!));
+      expect(seen.toSorted((a, b) => a - b)).toEqual(changes.map((_, n) => n + 1));
+      const last = await state.connectors.get("counted");
+      expect(count(last)).toBe(30);
+      // The first cleanup stays.
+      expect(last.cleanup?.name).toBe(String(seen.indexOf(1)));
+      expect(await state.connectors.change("counted", () => null)).toEqual(last);
+      const refused = state.connectors.change("counted", () => {
+        throw new MillraceError("conflict", "no");
+      });
+      await expect(refused).rejects.toMatchObject({ code: "conflict" });
+      expect(await state.connectors.get("counted")).toEqual(last);
+      expect(await state.connectors.change("nobody", () => ({ stopped: true }))).toBeNull();
+    });
+
     test("lets only the current run report that it is initialized", async () => {
       const connector = storedConnector("begun");
       await state.connectors.insert(connector);
       await state.connectors.update("begun", { runId: Bun.randomUUIDv7() });
-      const late = state.connectors.markInitialized("begun", connector.runId);
+      const late = state.connectors.markInitialized("begun", connector.runId, null);
       await expect(late).rejects.toMatchObject({ code: "state_unavailable" });
       expect((await state.connectors.find("begun"))?.initialized).toBe(false);
       const { runId } = await state.connectors.get("begun");
-      await state.connectors.markInitialized("begun", runId);
+      await state.connectors.markInitialized("begun", runId, null);
       expect((await state.connectors.find("begun"))?.initialized).toBe(true);
     });
 
@@ -110,7 +146,12 @@ for (const kind of ["pglite", "postgres"] as const) {
       const count = historyBound + 150;
       for (let index = 0; index < count; index++) {
         const status = { state: { realtime: { name: String(index) } }, status: { heartbeat: {} } };
-        const record = { connectorId: "told", runId: Bun.randomUUIDv7(), component: "Source" as const };
+        const record = {
+          connectorId: "told",
+          runId: Bun.randomUUIDv7(),
+          component: "Source" as const,
+          term: null,
+        };
         await state.history.append({
           ...record,
           id: Bun.randomUUIDv7(),
@@ -126,7 +167,12 @@ for (const kind of ["pglite", "postgres"] as const) {
 
     test("drops a history record of a deleted connector", async () => {
       const status = { state: { start: {} }, status: { start: {} } };
-      const record = { connectorId: "nobody", runId: Bun.randomUUIDv7(), component: "Source" as const };
+      const record = {
+        connectorId: "nobody",
+        runId: Bun.randomUUIDv7(),
+        component: "Source" as const,
+        term: null,
+      };
       await state.history.append({ ...record, id: Bun.randomUUIDv7(), status, createdAt: new Date() });
       expect(await state.history.list("nobody")).toEqual([]);
     });
@@ -135,7 +181,13 @@ for (const kind of ["pglite", "postgres"] as const) {
       await state.connectors.insert(storedConnector("once"));
       const id = Bun.randomUUIDv7();
       const status = { state: { start: {} }, status: { start: {} } };
-      const record = { id, connectorId: "once", runId: Bun.randomUUIDv7(), component: "Source" as const };
+      const record = {
+        id,
+        connectorId: "once",
+        runId: Bun.randomUUIDv7(),
+        component: "Source" as const,
+        term: null,
+      };
       for (const isRepeated of [false, true])
         await state.history.append({ ...record, status, createdAt: new Date() }, isRepeated);
       expect((await state.history.list("once")).map((entry) => entry.id)).toEqual([id]);
@@ -193,8 +245,8 @@ for (const kind of ["pglite", "postgres"] as const) {
       await state.connectors.insert(storedConnector("cut"));
       const { id } = await state.tasks.create("cut", task("orders"));
       await state.tasks.change("cut", id, claimTask);
-      await state.tasks.saveProgress(id, { rows: 5, bytes: 50, estimated_rows: 10 });
-      await state.tasks.releaseRunning();
+      await state.tasks.saveProgress("cut", id, { rows: 5, bytes: 50, estimated_rows: 10 }, null);
+      await state.tasks.releaseRunning("cut", null);
       const recovered = await state.tasks.find("cut", id);
       expect(recovered).toMatchObject({
         state: "Pending",
@@ -208,7 +260,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       await state.connectors.insert(storedConnector("sunk-b"));
       expect(await state.sinkRecords.load("sunk-a")).toBeNull();
       const saves = Array.from({ length: 200 }, (_, index) =>
-        state.sinkRecords.save(index % 2 === 0 ? "sunk-a" : "sunk-b", `record ${index}`),
+        state.sinkRecords.save(index % 2 === 0 ? "sunk-a" : "sunk-b", `record ${index}`, new Map(), null),
       );
       await Promise.all(saves);
       expect((await state.sinkRecords.load("sunk-a"))?.text).toBe("record 198");
@@ -218,10 +270,10 @@ for (const kind of ["pglite", "postgres"] as const) {
     test("finds the record whose save is in progress, and deletes it for good", async () => {
       await state.connectors.insert(storedConnector("cut-off"));
       for (let round = 0; round < 20; round++) {
-        const saving = state.sinkRecords.save("cut-off", `record ${round}`);
+        const saving = state.sinkRecords.save("cut-off", `record ${round}`, new Map(), null);
         expect((await state.sinkRecords.load("cut-off"))?.text).toBe(`record ${round}`);
-        const late = state.sinkRecords.save("cut-off", "late");
-        await state.sinkRecords.remove("cut-off");
+        const late = state.sinkRecords.save("cut-off", "late", new Map(), null);
+        await state.sinkRecords.remove("cut-off", null);
         await Promise.all([saving, late]);
         expect(await state.sinkRecords.load("cut-off")).toBeNull();
       }
@@ -231,7 +283,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       await state.connectors.insert(storedConnector("parted"));
       const { sinkRecords } = state;
       const save = (text: string, parts: Record<string, string | null>) =>
-        sinkRecords.save("parted", text, new Map(Object.entries(parts)));
+        sinkRecords.save("parted", text, new Map(Object.entries(parts)), null);
       // More than fit into one statement.
       const entries = Array.from({ length: 12_000 }, (_, n) => [`t${n}`, `part ${n}`] as const);
       await save("many", Object.fromEntries(entries));
@@ -239,21 +291,21 @@ for (const kind of ["pglite", "postgres"] as const) {
       const kept = new Map<string, string>(entries).set("t0", "other").set("new", "new");
       kept.delete("t1");
       expect(await sinkRecords.load("parted")).toEqual({ text: "b", parts: kept });
-      const gone = sinkRecords.save("gone", "lost", new Map([["t", "lost"]]));
+      const gone = sinkRecords.save("gone", "lost", new Map([["t", "lost"]]), null);
       const [lost, made] = await Promise.allSettled([gone, save("c", { t0: null })]);
       expect([lost.status, made.status]).toEqual(["rejected", "fulfilled"]);
       kept.delete("t0");
       expect(await sinkRecords.load("parted")).toEqual({ text: "c", parts: kept });
-      await sinkRecords.remove("parted");
-      await sinkRecords.save("parted", "anew");
+      await sinkRecords.remove("parted", null);
+      await sinkRecords.save("parted", "anew", new Map(), null);
       expect(await sinkRecords.load("parted")).toEqual({ text: "anew", parts: new Map() });
     });
 
     test("fails the save of a deleted connector, and no other", async () => {
       await state.connectors.insert(storedConnector("stays"));
       const [gone, stays] = await Promise.allSettled([
-        state.sinkRecords.save("gone", "lost"),
-        state.sinkRecords.save("stays", "kept"),
+        state.sinkRecords.save("gone", "lost", new Map(), null),
+        state.sinkRecords.save("stays", "kept", new Map(), null),
       ]);
       expect(gone.status).toBe("rejected");
       expect(stays.status).toBe("fulfilled");
@@ -263,8 +315,8 @@ for (const kind of ["pglite", "postgres"] as const) {
     test("deletes a connector with everything that belongs to it", async () => {
       await state.connectors.insert(storedConnector("leaving"));
       await state.tasks.create("leaving", task("orders"));
-      await state.sinkRecords.save("leaving", "record");
-      await state.connectors.remove("leaving");
+      await state.sinkRecords.save("leaving", "record", new Map(), null);
+      await state.connectors.remove("leaving", null);
       expect(await state.connectors.find("leaving")).toBeNull();
       expect(await state.tasks.list("leaving")).toEqual([]);
       expect(await state.sinkRecords.load("leaving")).toBeNull();

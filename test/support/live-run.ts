@@ -1,14 +1,15 @@
 // One connector's run with the real worker threads, the real rules of trying again and no service around them: what it
-// reports is kept, and its records are held in memory.
+// reports is kept, and its records are held in memory, or by whoever hands it a lease.
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
-import type { SavedRecord } from "../../src/connector/saved-record.ts";
+import type { ChangedParts, SavedRecord } from "../../src/connector/saved-record.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/run/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run/run-loop.ts";
+import type { RecordOwner } from "../../src/runtime/threads/messages.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
 import { noRound } from "../../src/state/stores/connector-store.ts";
 import { withSave } from "./memory-record.ts";
@@ -20,22 +21,62 @@ export interface LiveFailure {
   readonly atMs: number;
 }
 
+/** The right to run the connector, and what the installation has stored of it. */
+export interface LiveLease {
+  readonly term: number;
+  readonly createdAt: Date;
+  mayRun(): boolean;
+  readonly state: LiveState;
+}
+
+/** Whoever writes under a term that is over is refused. */
+export interface LiveState {
+  readonly initialized: boolean;
+  begun(): Promise<void>;
+  load(owner: RecordOwner): Promise<SavedRecord | null>;
+  save(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
+}
+
+class MemoryState implements LiveState {
+  initialized = false;
+  readonly #records = new Map<RecordOwner, SavedRecord>();
+
+  constructor(before: MemoryState | null) {
+    if (!before) return;
+    this.initialized = before.initialized;
+    for (const [of, record] of before.#records) this.#records.set(of, record);
+  }
+
+  async begun(): Promise<void> {
+    this.initialized = true;
+  }
+
+  async load(owner: RecordOwner): Promise<SavedRecord | null> {
+    return this.#records.get(owner) ?? null;
+  }
+
+  async save(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void> {
+    this.#records.set(owner, withSave(this.#records.get(owner) ?? null, text, parts));
+  }
+}
+
 export class LiveRun implements AsyncDisposable {
   readonly failures: LiveFailure[] = [];
   status: Status | null = null;
   /** As the connector's status lists them. */
   setAside: readonly SetAsideTable[] = [];
   readonly #config: ConnectorConfig;
-  readonly #records = new Map<string, SavedRecord>();
-  #initialized = false;
+  readonly #state: LiveState;
   readonly #workers = workerThreads();
   #loop: RunLoop;
 
-  private constructor(request: ConnectorRequest, before: LiveRun | null) {
-    if (before) {
-      this.#initialized = before.#initialized;
-      for (const [of, record] of before.#records) this.#records.set(of, record);
-    }
+  private constructor(
+    request: ConnectorRequest,
+    before: LiveRun | null,
+    private readonly lease: LiveLease | null = null,
+  ) {
+    const memory = before && before.#state instanceof MemoryState ? before.#state : null;
+    this.#state = lease?.state ?? new MemoryState(memory);
     this.#config = resolveConnector(request, { id: request.id, stored: null });
     this.#loop = this.#begin();
   }
@@ -43,6 +84,11 @@ export class LiveRun implements AsyncDisposable {
   /** Begins at once, as the command Start does. */
   static start(request: ConnectorRequest): LiveRun {
     return new LiveRun(request, null);
+  }
+
+  /** As a replica begins that has taken the connector over. */
+  static under(lease: LiveLease, request: ConnectorRequest): LiveRun {
+    return new LiveRun(request, null, lease);
   }
 
   /** Another run of the same connector, as if by another service with a copy of the state. */
@@ -99,14 +145,15 @@ export class LiveRun implements AsyncDisposable {
         config: this.#config,
         slotName: slotName(id),
         runId: Bun.randomUUIDv7(),
-        createdAt: new Date(),
+        createdAt: this.lease?.createdAt ?? new Date(),
       },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#initialized, ...noRound },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#state.initialized, ...noRound },
     };
     return new RunLoop(stored, {
       startRun: (request, events) => new ConnectorRun(request, events, this.#workers),
       events: this.#events(),
       rounds: null,
+      ...{ term: this.lease?.term ?? null, mayRun: () => this.lease?.mayRun() ?? true },
       attemptChanged: () => {},
       idle: () => {},
       failed: (error, health) => {
@@ -129,9 +176,7 @@ export class LiveRun implements AsyncDisposable {
       status: (_, status) => {
         this.status = status;
       },
-      initialized: async () => {
-        this.#initialized = true;
-      },
+      initialized: () => this.#state.begun(),
       metrics: () => {},
       pulse: () => {},
       setAside: (tables) => {
@@ -141,11 +186,8 @@ export class LiveRun implements AsyncDisposable {
       claimTask: async () => false,
       taskProgress: () => {},
       taskEnded: () => {},
-      loadRecord: async (owner) => this.#records.get(JSON.stringify(owner)) ?? null,
-      saveRecord: async (owner, text, parts) => {
-        const of = JSON.stringify(owner);
-        this.#records.set(of, withSave(this.#records.get(of) ?? null, text, parts));
-      },
+      loadRecord: (owner) => this.#state.load(owner),
+      saveRecord: (owner, text, parts) => this.#state.save(owner, text, parts),
       log: () => {},
     };
   }

@@ -13,6 +13,7 @@ export interface PostgresSinkRigOptions {
   readonly connection?: Partial<PostgresConnection>;
   /** SQL to run in the database before the sink is opened. */
   readonly setup?: string;
+  readonly term?: number;
 }
 
 export class PostgresSinkRig implements AsyncDisposable {
@@ -45,6 +46,13 @@ export class PostgresSinkRig implements AsyncDisposable {
     return this.#sink;
   }
 
+  /** The same connector at another replica, which takes it over. This one is not told. */
+  async takenOver(term: number): Promise<PostgresSinkRig> {
+    const other = new PostgresSinkRig(this.server, this.name, { ...this.options, term });
+    await other.open();
+    return other;
+  }
+
   async open(): Promise<void> {
     const { config, connection } = this.options;
     const settings = postgresSink(this.server.connection(this.name), config);
@@ -53,6 +61,7 @@ export class PostgresSinkRig implements AsyncDisposable {
       { ...settings, connection: { ...settings.connection, ...connection } },
       {
         ...{ connectorId: this.name, owner: "test", signal: this.#ended.signal, makesCopies: true },
+        term: this.options.term ?? null,
         checkpoints: { load: async () => null, save: async () => {} },
         events: eventsTo(this.told, () => {}),
       },
@@ -81,6 +90,6 @@ export class PostgresSinkRig implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.die();
-    await this.server.query(`drop database ${this.name} with (force)`);
+    await this.server.query(`drop database if exists ${this.name} with (force)`);
   }
 }

@@ -10,6 +10,7 @@ import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
 import { PrometheusMetricsService } from "../../src/runtime/metrics/metrics-service.ts";
 import { ConnectorRun, workerThreads } from "../../src/runtime/run/connector-run.ts";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
+import { LocalStatuses } from "../../src/runtime/status/statuses.ts";
 import { Supervisor } from "../../src/runtime/supervisor.ts";
 import { StoredTaskService } from "../../src/runtime/task-service.ts";
 import { ThreadWatch } from "../../src/runtime/threads/thread-watch.ts";
@@ -24,6 +25,8 @@ export class RuntimeFixture implements AsyncDisposable {
   /** The hosts where they were dropped. */
   readonly droppedAt: string[] = [];
   isSourceAway = false;
+  /** Connectors that another replica holds. */
+  readonly heldElsewhere = new Set<string>();
   /** How long a source takes to drop what was made there. */
   dropTakesMs = 0;
   runs = 0;
@@ -34,6 +37,7 @@ export class RuntimeFixture implements AsyncDisposable {
   board!: StatusBoard;
   threads!: ThreadWatch;
   supervisor!: Supervisor;
+  statuses!: LocalStatuses;
   connectors!: StoredConnectorService;
   tasks!: StoredTaskService;
   metrics!: PrometheusMetricsService;
@@ -74,7 +78,12 @@ export class RuntimeFixture implements AsyncDisposable {
 
   async #open(): Promise<void> {
     const dataDirectory = join(this.directory, "data");
-    this.state = await openState({ databaseUrl: null, dataDirectory, encryptionKey: null });
+    this.state = await openState({
+      databaseUrl: null,
+      dataDirectory,
+      encryptionKey: null,
+      instance: crypto.randomUUID(),
+    });
     this.#wire();
   }
 
@@ -99,6 +108,7 @@ export class RuntimeFixture implements AsyncDisposable {
       },
       dropSourceObjects: (connector, signal) => this.#drop(connector, signal),
       dropSinkObjects: async () => {},
+      mayRun: () => true,
       nowMs: Date.now,
       random: () => 0,
       sleep: (ms, signal) =>
@@ -111,10 +121,15 @@ export class RuntimeFixture implements AsyncDisposable {
         }),
     });
     const newRunId = () => Bun.randomUUIDv7();
-    const parts = { state, board: this.board, threads: this.threads, supervisor: this.supervisor, now };
+    this.statuses = new LocalStatuses(this.board, this.supervisor);
+    const { board, statuses, threads, supervisor } = this;
+    const parts = { state, board, statuses, threads, supervisor, now };
     this.connectors = new StoredConnectorService({ ...parts, randomBytes, newRunId });
     this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
-    this.metrics = new PrometheusMetricsService({ ...parts, version: "1.2.3" });
+    this.metrics = new PrometheusMetricsService({
+      ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
+      countTasks: () => state.tasks.countByState(null),
+    });
     this.board.listener = this.metrics;
   }
 

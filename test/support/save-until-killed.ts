@@ -4,9 +4,14 @@ import { openState } from "../../src/state/open-state.ts";
 import { storedConnector } from "./sample-connector.ts";
 
 const dataDirectory = process.argv[2] ?? "";
-const state = await openState({ databaseUrl: null, dataDirectory, encryptionKey: null });
+const state = await openState({
+  databaseUrl: null,
+  dataDirectory,
+  encryptionKey: null,
+  instance: crypto.randomUUID(),
+});
 await state.connectors.insert(storedConnector("killed"));
 for (let number = 1; number < 100_000; number++) {
-  await state.sinkRecords.save("killed", String(number), new Map([["part", String(number)]]));
+  await state.sinkRecords.save("killed", String(number), new Map([["part", String(number)]]), null);
   process.stdout.write(`${number}\n`);
 }

@@ -13,7 +13,6 @@ interface Pair {
 }
 
 export class TcpProxy implements AsyncDisposable {
-  readonly host = "127.0.0.1";
   readonly #pairs = new Set<Pair>();
   #stalled = false;
   #refusing = false;
@@ -21,6 +20,8 @@ export class TcpProxy implements AsyncDisposable {
   #said = 0;
   #recorded: Buffer[] | null = null;
   #fatalText: string | null = null;
+  #heldText: { readonly text: string; readonly happened: () => void } | null = null;
+  #release: (() => void) | null = null;
   /** Of what clients send: the chunk at which everything is cut. */
   #cutting: { left: number; readonly isPassedOn: boolean; readonly happened: () => void } | null = null;
   #lost: { readonly request: string; readonly reply: string; readonly happened: () => void } | null = null;
@@ -30,6 +31,8 @@ export class TcpProxy implements AsyncDisposable {
 
   private constructor(
     private readonly server: Server,
+    /** An address of loopback. */
+    readonly host: string,
     readonly port: number,
     /** Where new connections lead to, on loopback. */
     public targetPort: number,
@@ -37,12 +40,18 @@ export class TcpProxy implements AsyncDisposable {
     server.on("connection", (client) => this.#accept(client));
   }
 
-  /** Forwards to a port on loopback. */
-  static async start(targetPort: number): Promise<TcpProxy> {
-    const port = await freePort();
+  /** Forwards to a port on loopback, by default from any free one. */
+  static async start(
+    targetPort: number,
+    { host = "127.0.0.1", port }: { readonly host?: string; readonly port?: number } = {},
+  ): Promise<TcpProxy> {
+    const own = port ?? (await freePort());
     const server = createServer({ allowHalfOpen: true });
-    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
-    return new TcpProxy(server, port, targetPort);
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(own, host, resolve);
+    });
+    return new TcpProxy(server, host, own, targetPort);
   }
 
   /** Connections that were accepted so far. */
@@ -83,6 +92,8 @@ export class TcpProxy implements AsyncDisposable {
 
   resume(): void {
     this.#stalled = false;
+    this.#release?.();
+    this.#release = null;
     for (const { client, upstream } of this.#pairs) {
       client.resume();
       upstream.resume();
@@ -97,6 +108,13 @@ export class TcpProxy implements AsyncDisposable {
   /** A connection whose client sends `text` is stranded before that passes. */
   stallAt(text: string): void {
     this.#fatalText = text;
+  }
+
+  /** When a client next sends `text`, everything stalls before that passes. Resolves then; `resume` lets it pass. */
+  async holdAt(text: string): Promise<void> {
+    await new Promise<void>((happened) => {
+      this.#heldText = { text, happened };
+    });
   }
 
   /**
@@ -177,6 +195,7 @@ export class TcpProxy implements AsyncDisposable {
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
+      if (from === pair.client && this.#isHeldAt(chunk, to)) return;
       if (from === pair.client) this.#said++;
       if (from === pair.client && this.#isCutAt(chunk, pair)) return;
       if (from === pair.upstream && this.#isSplit(chunk, to)) return;
@@ -192,6 +211,16 @@ export class TcpProxy implements AsyncDisposable {
       if (pair.isStranded) from.destroy();
       else to.end();
     });
+  }
+
+  #isHeldAt(chunk: Buffer, to: Socket): boolean {
+    const held = this.#heldText;
+    if (held === null || !chunk.includes(held.text)) return false;
+    this.#heldText = null;
+    this.stall();
+    this.#release = () => to.write(chunk);
+    held.happened();
+    return true;
   }
 
   #isCutAt(chunk: Buffer, pair: Pair): boolean {

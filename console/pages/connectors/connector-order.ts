@@ -40,13 +40,14 @@ export function countByTone(all: readonly ListedConnector[]): ReadonlyMap<Tone, 
   return counts;
 }
 
-function searched({ connector }: GivenConnector, { word }: Condition): string {
+function searched({ connector, status }: GivenConnector, { word }: Condition): string {
   const parts = [
     connector.id,
     connector.name ?? "",
     sourceName(connector),
     sinkKind(connector),
     sinkName(connector),
+    status.replica ?? "",
     word,
   ];
   return parts.join(" ").toLowerCase();

@@ -15,7 +15,12 @@ import type { ListedConnector } from "./connector-order.ts";
 /** In characters. The connector's own page has the rest. */
 const longestDetail = 500;
 
-export function ConnectorRow({ entry, condition }: ListedConnector) {
+interface ConnectorRowProps extends ListedConnector {
+  /** Several replicas share the connectors. */
+  readonly showsReplica: boolean;
+}
+
+export function ConnectorRow({ entry, condition, showsReplica }: ConnectorRowProps) {
   const { connector, status } = entry;
   const detail = condition.detail?.slice(0, longestDetail);
   return (
@@ -32,6 +37,7 @@ export function ConnectorRow({ entry, condition }: ListedConnector) {
           <span class="name">
             {sinkKind(connector)} {sinkName(connector)}
           </span>
+          {showsReplica && status.replica && <span class="name"> · replica {status.replica}</span>}
         </div>
       </div>
       <div class="how">

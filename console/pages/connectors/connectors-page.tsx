@@ -9,6 +9,7 @@ import { Link } from "../../route/link.tsx";
 import { address, setQuery } from "../../route/location.ts";
 import { useTitle } from "../../route/use-title.ts";
 import { useStore } from "../../store/store.ts";
+import { useSeveralReplicas } from "../../store/use-several-replicas.ts";
 import { plural } from "../../text/numbers.ts";
 import { countByTone, listed, matching } from "./connector-order.ts";
 import { ConnectorRow } from "./connector-row.tsx";
@@ -28,6 +29,7 @@ export function ConnectorsPage() {
   const { live, access } = useConsole();
   const connectors = useStore(live.connectors);
   const link = useStore(live.link);
+  const severalReplicas = useSeveralReplicas();
   const isNarrow = useMedia("(max-width: 60rem)");
   const query = useStore(address, (text) => text.split("?")[1] ?? "");
   const filter = useMemo(() => filterOf(query), [query]);
@@ -89,7 +91,7 @@ export function ConnectorsPage() {
           maxHeight="calc(100vh - 15rem)"
           keyOf={({ entry }) => entry.connector.id}
         >
-          {(item) => <ConnectorRow {...item} />}
+          {(item) => <ConnectorRow {...item} showsReplica={severalReplicas} />}
         </VirtualList>
       )}
     </>

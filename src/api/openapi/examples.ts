@@ -160,7 +160,7 @@ export const eventStreamExample = [
   "",
   "id: 4f1d9c2a7be0-2",
   "event: status",
-  'data: {"connector_id":"orders","run_id":"01980a4e-5f0c-7000-8a51-2f9de1c0a7b3","status":{"state":{"start":{}},"status":{"start":{}}}}',
+  'data: {"connector_id":"orders","run_id":"01980a4e-5f0c-7000-8a51-2f9de1c0a7b3","status":{"state":{"start":{}},"status":{"start":{}},"replica":"millrace-0"}}',
   "",
   ":",
   "",

@@ -10,7 +10,7 @@ const detail = {
   tags: ["Service"],
   summary: "Find out what is wrong",
   description:
-    "Goes through state store, disk and threads, and for each connector through status, source, slot, clock and sink. Each finding says " +
+    "Goes through state store, disk, threads and replicas, and for each connector, wherever it runs, through status, source, slot, clock and sink. Each finding says " +
     "what to do about it. Nothing is changed; a webhook gets one POST of `[]` as by `validate/sink`, and Kafka no message.",
 };
 

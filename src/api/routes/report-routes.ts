@@ -21,6 +21,13 @@ export function reportRoutes(report: ReportService) {
     .get("/replicas", () => report.replicas(), {
       query: NoQuery,
       response: { 200: schemas.ReplicaList },
-      detail: { operationId: "listReplicas", tags, summary: "List the replicas of the service" },
+      detail: {
+        operationId: "listReplicas",
+        tags,
+        summary: "List the replicas of the service",
+        description:
+          "By id. Services that share a Postgres state are replicas of one installation, and each answers every request. One that has " +
+          "died is listed for a while. With embedded state there is one.",
+      },
     });
 }

@@ -68,7 +68,11 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
     .get("/snapshots", () => snapshots.activity(), {
       query: NoQuery,
       response: { 200: schemas.SnapshotActivity },
-      detail: { operationId: "getSnapshotActivity", tags, summary: "How many tables are being copied" },
+      detail: {
+        operationId: "getSnapshotActivity",
+        tags,
+        summary: "How many tables are being copied, by all replicas",
+      },
     })
     .get(
       "/metrics",
@@ -78,7 +82,12 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
       },
       {
         response: { 200: Type.String({ description: "Prometheus text exposition format." }) },
-        detail: { operationId: "getMetrics", tags, summary: "Metrics for Prometheus" },
+        detail: {
+          operationId: "getMetrics",
+          tags,
+          summary: "Metrics for Prometheus",
+          description: "Of the replica that answers, and of the connectors that it holds.",
+        },
       },
     );
 }

@@ -41,6 +41,13 @@ export class EventHub implements EventService, Disposable {
     for (const client of this.#clients) client.tell(added);
   }
 
+  /** Something has happened that is not known: all clients read everything again, and so do those that come back. */
+  reset(): void {
+    if (this.#isClosed) return;
+    const number = this.#log.interrupt();
+    for (const client of this.#clients) client.reset(number);
+  }
+
   follow(lastEventId: string | null): EventFollower {
     if (this.#isClosed) throw new MillraceError("state_unavailable", "The service is stopping.");
     if (this.#clients.size >= maxClients) {

@@ -32,6 +32,13 @@ export class EventLog {
     return added;
   }
 
+  /** Something has happened that is not known: whoever resumes from before has missed it. Returns its number. */
+  interrupt(): number {
+    this.#kept.clear();
+    this.#gone = ++this.#last;
+    return this.#last;
+  }
+
   /** The id of an event, for clients. */
   idOf(number: number): string {
     return `${this.boot}-${number}`;

@@ -27,13 +27,19 @@ interface Told {
   readonly progressMs: Map<string, number>;
 }
 
-/** Neither blocks nor throws: what it is told comes from where it happens. */
+/** Neither blocks nor throws: what it is told comes from where it happens, or from what other replicas have reported. */
 export class RuntimeEvents implements StatusWatch, TaskWatch {
   readonly #told = new Map<string, Told>();
 
   constructor(private readonly context: RuntimeEventsContext) {}
 
+  /** It was there before anybody followed. */
+  connectorKnown(connectorId: string): void {
+    this.#toldOf(connectorId);
+  }
+
   connectorCreated(connectorId: string): void {
+    this.#toldOf(connectorId);
     this.#publishConnector(connectorId, "created");
   }
 

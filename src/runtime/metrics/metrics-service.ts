@@ -1,10 +1,10 @@
-// The service's metrics in Prometheus' text format. Label values are bounded: existing connectors, and fixed words.
+// This replica's metrics in Prometheus' text format: of the connectors that it holds, so that sums over replicas are right.
+// Label values are bounded: existing connectors, and fixed words.
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 
 import { Gauge, Registry } from "prom-client";
 import type { MetricsService } from "../../api/services.ts";
-import { taskStates } from "../../connector/task.ts";
-import type { State } from "../../state/open-state.ts";
+import { type Task, taskStates } from "../../connector/task.ts";
 import type { StatusBoard } from "../status/status-board.ts";
 import type { MeasurementListener } from "../status/status-watch.ts";
 import { withStoreTimeout } from "../status/store-timeout.ts";
@@ -14,10 +14,14 @@ import type { PromMetric } from "./otlp-encoding.ts";
 import { RunSeries } from "./run-series.ts";
 
 export interface MetricsContext {
-  readonly state: State;
   readonly board: StatusBoard;
   readonly threads: ThreadWatch;
   readonly version: string;
+  readonly replicaId: string;
+  /** Whether this replica holds the connector. */
+  readonly holds: (connectorId: string) => boolean;
+  /** Tasks of the connectors that it holds, by state. */
+  readonly countTasks: () => Promise<ReadonlyMap<Task["state"], number>>;
 }
 
 export class PrometheusMetricsService implements MetricsService, MeasurementListener {
@@ -25,6 +29,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   readonly #runs: RunSeries;
   readonly #connectors: Gauge<"state" | "health">;
   readonly #status: Gauge<"connector" | "state" | "health">;
+  readonly #holder: Gauge<"connector" | "replica">;
   readonly #tasks: Gauge<"state">;
   readonly #setAside: Gauge<"connector">;
   readonly #loopDelay: Gauge<"connector" | "thread">;
@@ -39,7 +44,12 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#status = this.#gauge("millrace_connector_status", "1 for the phase and health of each connector.", [
       ...(["connector", "state", "health"] as const),
     ]);
-    this.#tasks = this.#gauge("millrace_tasks", "Tasks by state.", ["state"]);
+    this.#holder = this.#gauge("millrace_connector_holder", "1 for each connector that the replica holds.", [
+      ...(["connector", "replica"] as const),
+    ]);
+    this.#tasks = this.#gauge("millrace_tasks", "Tasks by state, of the connectors that the replica holds.", [
+      "state",
+    ]);
     this.#setAside = this.#gauge(
       "millrace_tables_set_aside",
       "Tables that stand until somebody has changed them at the sink, while the others go on.",
@@ -62,19 +72,19 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
 
   /** A connector's run starts an attempt. */
   began(connector: string): void {
-    this.#runs.began(connector);
+    if (this.context.holds(connector)) this.#runs.began(connector);
   }
 
   /** A connector's run has reported measurements. */
   measured(connector: string, metrics: RunMetrics): void {
-    this.#runs.measured(connector, metrics);
+    if (this.context.holds(connector)) this.#runs.measured(connector, metrics);
   }
 
   failed(connector: string, code: string): void {
-    this.#runs.failed(connector, code);
+    if (this.context.holds(connector)) this.#runs.failed(connector, code);
   }
 
-  /** The connector is deleted: its series go too. */
+  /** The connector is deleted, or another replica holds it: its series go too. */
   forget(connector: string): void {
     this.#runs.forget(connector);
   }
@@ -91,14 +101,17 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   }
 
   async #refresh(): Promise<void> {
-    const { board, threads } = this.context;
-    this.#runs.setGauges(board.metrics());
-    for (const gauge of [this.#connectors, this.#status, this.#setAside, this.#loopDelay]) gauge.reset();
-    for (const [connector, phase] of board.phases()) {
+    const { board, threads, replicaId: replica } = this.context;
+    this.#runs.setGauges(new Map(this.#held(board.metrics())));
+    const gauges = [this.#connectors, this.#status, this.#holder, this.#setAside, this.#loopDelay];
+    for (const gauge of gauges) gauge.reset();
+    for (const [connector, phase] of this.#held(board.phases())) {
       this.#connectors.inc(phase);
       this.#status.set({ connector, ...phase }, 1);
+      this.#holder.set({ connector, replica }, 1);
     }
-    for (const [connector, count] of board.countSetAside()) this.#setAside.set({ connector }, count);
+    for (const [connector, count] of this.#held(board.countSetAside()))
+      this.#setAside.set({ connector }, count);
     for (const { connector, thread, loopDelayMs } of threads.loopDelays()) {
       this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
     }
@@ -106,9 +119,14 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     await this.#countTasks();
   }
 
+  /** Without those whose run is ending because another replica holds them now. */
+  #held<Value>(byConnector: ReadonlyMap<string, Value>): (readonly [string, Value])[] {
+    return [...byConnector].filter(([connector]) => this.context.holds(connector));
+  }
+
   /** While the store does not answer, the other metrics are still reported. */
   async #countTasks(): Promise<void> {
-    const query = this.context.state.tasks.countByState().catch(() => null);
+    const query = this.context.countTasks().catch(() => null);
     const counts = await withStoreTimeout(query, null);
     // Not before the answer: somebody else may be collecting meanwhile.
     this.#tasks.reset();

@@ -56,6 +56,8 @@ export interface RunAttempt {
   offerTask(taskId: string, spec: SnapshotSpec): void;
   /** Asks the run to finish what is in flight, then end. */
   stop(): void;
+  /** Ends the run without waiting for what is in flight. */
+  cut(): void;
 }
 
 export type WorkerKind = "replication" | "webhook" | "kafka";
@@ -130,6 +132,11 @@ export class ConnectorRun implements RunAttempt {
       this.#log("warn", "the run did not stop in time and is cut off; it goes on from its checkpoint");
       this.#outcome.resolve(null);
     }, this.stopMs);
+  }
+
+  cut(): void {
+    this.#stopping = true;
+    this.#outcome.resolve(null);
   }
 
   async #run(): Promise<MillraceError | null> {

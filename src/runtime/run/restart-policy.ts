@@ -24,6 +24,19 @@ export function addFailure(streak: FailureStreak | null, nowMs: number): Failure
   return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
 }
 
+/** So many of them, and it is no replica. */
+const mostFencings = 3;
+const fencingsMs = 600_000;
+
+/**
+ * Brokers do not know terms: a replica that was frozen amid its beginning fences the one that has taken over. It does so once, as it makes no
+ * further attempt. So under a term a producer that was fenced begins again, unless that happens again and again. `before`: when it
+ * happened.
+ */
+export function mayFenceBack(before: readonly number[], nowMs: number): boolean {
+  return before.filter((atMs) => nowMs - atMs < fencingsMs).length < mostFencings;
+}
+
 /**
  * A permanent error ends the run. A transient one is retried with exponential backoff and jitter (`random` in [0, 1)):
  * forever if the sink is the cause, otherwise for `retryWindowMs` after the first failure of the streak.
@@ -31,9 +44,16 @@ export function addFailure(streak: FailureStreak | null, nowMs: number): Failure
 export function decideRestart(
   error: MillraceError,
   streak: FailureStreak,
-  options: { readonly nowMs: number; readonly retryWindowMs: number; readonly random: number },
+  options: {
+    readonly nowMs: number;
+    readonly retryWindowMs: number;
+    readonly random: number;
+    /** A producer that was fenced begins again. */
+    readonly fencesBack?: boolean;
+  },
 ): RestartDecision {
-  if (error.retry === "permanent") return { action: "fail", reason: error.message };
+  const isRetried = error.code === "kafka_fenced" && options.fencesBack === true;
+  if (error.retry === "permanent" && !isRetried) return { action: "fail", reason: error.message };
   if (!isEndless(error.code) && options.nowMs - streak.sinceMs >= options.retryWindowMs) {
     const seconds = Math.round(options.retryWindowMs / 1000);
     return {

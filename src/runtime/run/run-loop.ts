@@ -2,6 +2,7 @@
 // permanently.
 
 import type { HistoryComponent, Status } from "../../connector/status.ts";
+import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
@@ -9,7 +10,13 @@ import type { StoredConnector } from "../../state/stores/connector-store.ts";
 import type { RunMetrics, RunRequest } from "../threads/messages.ts";
 import type { RunAttempt, RunEvents } from "./connector-run.ts";
 import { locateFailure } from "./located-failure.ts";
-import { addFailure, decideRestart, defaultRetryWindowMs, type FailureStreak } from "./restart-policy.ts";
+import {
+  addFailure,
+  decideRestart,
+  defaultRetryWindowMs,
+  type FailureStreak,
+  mayFenceBack,
+} from "./restart-policy.ts";
 import { RoundLoop } from "./round-loop.ts";
 import type { SnapshotRounds } from "./snapshot-rounds.ts";
 
@@ -25,6 +32,10 @@ export interface RunLoopContext {
   readonly rounds: SnapshotRounds | null;
   /** A connector that copies in rounds waits for its next round; null: no round is scheduled. */
   idle(nextAt: Date | null, failed: { readonly reason: string } | null): void;
+  /** Of the lease under which the run is made. */
+  readonly term: Term;
+  /** Whether the lease still holds. No attempt begins without it. */
+  mayRun(): boolean;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -36,6 +47,9 @@ export type FailureHealth =
 
 /** An attempt counts as progress once it has lasted so long after its start. */
 const progressMs = 10_000;
+
+/** How long a run without its lease waits before it looks again. */
+const leaseCheckMs = 200;
 
 /** Errors that recur until somebody has fixed the sink. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
@@ -58,6 +72,8 @@ export class RunLoop {
   #stepsBeforeFailure = 0;
   /** Rows were refused. The next attempt begins with them: it has got further only once something is durable. */
   #isRefused = false;
+  /** When another producer fenced this run's. */
+  readonly #fencedAt: number[] = [];
   readonly #rounds: RoundLoop | null;
   /** Everything is copied, and no further round is scheduled. */
   #isComplete = false;
@@ -94,6 +110,12 @@ export class RunLoop {
     this.#current?.stop();
   }
 
+  /** Ends the current attempt at once, and makes no other. */
+  cut(): void {
+    this.#stop.abort();
+    this.#current?.cut();
+  }
+
   /** A task is due, and maybe no attempt is running that could execute it. */
   taskDue(): void {
     this.#rounds?.taskDue();
@@ -124,7 +146,7 @@ export class RunLoop {
   /** Whether the work was done; false: the run was stopped, or failed permanently. */
   async #attempts(work: RunWork): Promise<boolean> {
     let streak: FailureStreak | null = null;
-    while (!this.isStopping) {
+    while (await this.#untilItMayRun()) {
       // An attempt that cannot even start, for lack of a thread or of memory, counts as failed.
       const outcome = await this.#attempt(work).catch((fault: unknown) => ({
         ...{ error: toMillraceError(fault), progressed: false, hasBegun: false },
@@ -132,11 +154,15 @@ export class RunLoop {
       const { error: ended, progressed, hasBegun } = outcome;
       if (this.isStopping) return false;
       if (ended === null) return true;
+      // It may have met what another replica has done, which is no failure to tell of.
+      if (!this.context.mayRun()) continue;
       const error = locateFailure(ended, this.connector.config);
       const nowMs = this.context.nowMs();
       streak = addFailure(progressed ? null : streak, nowMs);
       const retryWindowMs = this.#retryWindowMs();
-      const decision = decideRestart(error, streak, { nowMs, retryWindowMs, random: this.context.random() });
+      const fencesBack = this.#fencesBack(error, nowMs);
+      const random = this.context.random();
+      const decision = decideRestart(error, streak, { nowMs, retryWindowMs, random, fencesBack });
       if (decision.action === "fail") {
         this.#failed = { reason: decision.reason };
         this.context.failed(error, { failed: this.#failed });
@@ -150,6 +176,20 @@ export class RunLoop {
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
     return false;
+  }
+
+  #fencesBack({ code }: MillraceError, nowMs: number): boolean {
+    if (code !== "kafka_fenced" || this.context.term === null) return false;
+    const isPossible = mayFenceBack(this.#fencedAt, nowMs);
+    this.#fencedAt.push(nowMs);
+    return isPossible;
+  }
+
+  /** Waits for the lease. Returns whether another attempt may begin; false: the run was stopped. */
+  async #untilItMayRun(): Promise<boolean> {
+    const { mayRun, sleep } = this.context;
+    while (!this.isStopping && !mayRun()) await sleep(leaseCheckMs, this.#stop.signal);
+    return !this.isStopping;
   }
 
   async #attempt(
@@ -170,6 +210,7 @@ export class RunLoop {
         work,
         runId: this.runId,
         owner: ownerOf(this.connector),
+        term: this.context.term,
         initialized: this.#initialized,
         isAfterRefusal: this.#isRefused,
       },
@@ -223,7 +264,7 @@ export class RunLoop {
   }
 }
 
-/** Unique: no other service has created a connector in the same millisecond, and a state has one service at a time. */
-function ownerOf({ createdAt }: StoredConnector): string {
+/** Unique: no other installation has created a connector in the same millisecond. Its replicas are told apart by terms. */
+export function ownerOf({ createdAt }: Pick<StoredConnector, "createdAt">): string {
   return createdAt.getTime().toString(36);
 }

@@ -1,24 +1,13 @@
 // Takes a sample of each connector at each step. Decides what was added in the step, and what cannot be known. The
 // clocks are arguments; sample-service.ts has the timer.
 
+import type { Reading } from "../../connector/run-report.ts";
 import { type ConnectorSamples, stepSeconds } from "../../connector/samples.ts";
 import { type Sample, SampleRing } from "./sample-ring.ts";
 
 export const stepMs = stepSeconds * 1_000;
 /** A step that took longer, as after a sleep of the machine or a pause of the thread, would show as a spike. */
 const longestStepMs = 1.5 * stepMs;
-
-/** What a connector's run has counted so far, and its gauges. */
-export interface Reading {
-  /** Counters begin at zero in another run. */
-  readonly runId: string;
-  readonly rowsIn: number;
-  readonly rowsDurable: number;
-  readonly bytesDurable: number;
-  /** Null: not known. */
-  readonly lagSeconds: number | null;
-  readonly lagBytes: number | null;
-}
 
 interface Series {
   readonly ring: SampleRing;

@@ -1,11 +1,11 @@
 // Has a sample taken at the end of each step, and answers the API's requests for them.
 
 import type { SampleService } from "../../api/services.ts";
+import type { Reading } from "../../connector/run-report.ts";
 import { type SampleList, stepSeconds } from "../../connector/samples.ts";
 import type { State } from "../../state/open-state.ts";
-import type { MeasuredRun } from "../status/status-board.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
-import { type Reading, SampleRecorder, stepMs } from "./sample-recorder.ts";
+import { SampleRecorder, stepMs } from "./sample-recorder.ts";
 
 const hourMs = 3_600_000;
 /** Of all connectors at once, without a `since`. */
@@ -13,7 +13,8 @@ const overviewMs = 600_000;
 
 export interface SampleContext {
   readonly connectors: Pick<State["connectors"], "get">;
-  readonly measured: () => ReadonlyMap<string, MeasuredRun>;
+  /** Of all connectors, wherever they run. */
+  readonly readings: () => ReadonlyMap<string, Reading>;
   readonly nowMs: () => number;
   /** Never set back. */
   readonly monotonicMs: () => number;
@@ -27,8 +28,8 @@ export class LiveSampleService implements SampleService, StatusWatch, Disposable
 
   /** Takes samples until it is disposed of. */
   start(): void {
-    const { nowMs, monotonicMs, measured } = this.context;
-    this.#recorder.take(readingsOf(measured()), nowMs(), monotonicMs());
+    const { nowMs, monotonicMs, readings } = this.context;
+    this.#recorder.take(readings(), nowMs(), monotonicMs());
     // At the end of a step by the clock, wherever the last timer came.
     this.#timer = setTimeout(() => this.start(), stepMs - (nowMs() % stepMs)).unref();
   }
@@ -48,12 +49,4 @@ export class LiveSampleService implements SampleService, StatusWatch, Disposable
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
   }
-}
-
-function readingsOf(measured: ReadonlyMap<string, MeasuredRun>): ReadonlyMap<string, Reading> {
-  return new Map(
-    [...measured].map(([id, { runId, rowsIn, rowsDurable, bytesDurable, lagSeconds, lagBytes }]) => {
-      return [id, { runId, rowsIn, rowsDurable, bytesDurable, lagSeconds, lagBytes }];
-    }),
-  );
 }

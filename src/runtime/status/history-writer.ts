@@ -2,14 +2,14 @@
 
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
-import type { HistoryRecord, HistoryStore } from "../../state/stores/history-store.ts";
+import type { FencedRecord, HistoryStore } from "../../state/stores/history-store.ts";
 
 const retryMs = 2_000;
 /** How many records may wait. Beyond it the oldest are lost. */
 const maxWaiting = 10_000;
 
 export class HistoryWriter implements AsyncDisposable {
-  readonly #waiting: HistoryRecord[] = [];
+  readonly #waiting: FencedRecord[] = [];
   #writing: Promise<void> | null = null;
   /** The first waiting record was sent before, and may be stored already. */
   #isRepeated = false;
@@ -20,7 +20,7 @@ export class HistoryWriter implements AsyncDisposable {
     private readonly log: Log,
   ) {}
 
-  add(record: HistoryRecord): void {
+  add(record: FencedRecord): void {
     this.#waiting.push(record);
     if (this.#waiting.length > maxWaiting) this.#waiting.shift();
     this.#write();

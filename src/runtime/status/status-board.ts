@@ -1,12 +1,16 @@
 // The current status of each connector, and the history of its statuses. Whoever reports a status decides it.
 
+import type { CopyLoad } from "../../connector/run-report.ts";
 import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
+import type { Term } from "../../connector/term.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
 import type { HistoryStore } from "../../state/stores/history-store.ts";
 import { RunMeasurement, toProgress } from "../metrics/run-measurement.ts";
 import type { RunMetrics } from "../threads/messages.ts";
+import { copyLoadOf, noLoad } from "./copy-load.ts";
 import { HistoryWriter } from "./history-writer.ts";
+import { logStatus, phaseOf } from "./status-lines.ts";
 import { StatusThrottle } from "./status-throttle.ts";
 import type { MeasurementListener, StatusWatch } from "./status-watch.ts";
 import { TableBoard } from "./table-board.ts";
@@ -30,6 +34,11 @@ interface Entry {
 
 export type MeasuredRun = RunMetrics & { readonly runId: string; readonly lagSeconds: number | null };
 
+export interface StatusBoardOptions {
+  readonly termOf?: (connectorId: string) => Term | undefined;
+  readonly throttleMs?: number;
+}
+
 export class StatusBoard implements AsyncDisposable {
   /** Set once, where the service is wired. */
   listener: MeasurementListener | null = null;
@@ -42,11 +51,22 @@ export class StatusBoard implements AsyncDisposable {
   readonly #now: () => Date;
   readonly #throttleMs: number;
 
-  /** `throttleMs`: within it, a status that comes and goes is recorded a few times only. */
-  constructor(history: HistoryStore, log: Log, now: () => Date, throttleMs = 60_000) {
+  readonly #termOf: (connectorId: string) => Term | undefined;
+
+  /**
+   * `termOf`: under which term this replica holds a connector; undefined: it does not, and nothing is recorded.
+   * `throttleMs`: within it, a status that comes and goes is recorded a few times only.
+   */
+  constructor(
+    history: HistoryStore,
+    log: Log,
+    now: () => Date,
+    { termOf = () => null, throttleMs = 60_000 }: StatusBoardOptions = {},
+  ) {
     this.#history = new HistoryWriter(history, log);
     this.#log = log;
     this.#now = now;
+    this.#termOf = termOf;
     this.#throttleMs = throttleMs;
   }
 
@@ -104,15 +124,22 @@ export class StatusBoard implements AsyncDisposable {
     this.#record(connectorId, entry.runId, component, status);
   }
 
-  #record(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
-    this.#logStatus(connectorId, runId, component, status);
+  #record(
+    connectorId: string,
+    runId: string,
+    component: HistoryComponent,
+    status: Status,
+    term = this.#termOf(connectorId),
+  ): void {
+    if (term === undefined) return;
+    logStatus(this.#log, { connector: connectorId, run: runId }, component, status);
     const id = Bun.randomUUIDv7();
-    this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now() });
+    this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now(), term });
   }
 
-  /** Records what happened to the connector at the beginning of a run. Its status stays. */
+  /** Records what happened to the connector at the beginning of a run, whoever holds it. Its status stays. */
   note(connectorId: string, runId: string, reason: string): void {
-    this.#record(connectorId, runId, "Connector", { ...starting, status: { warning: { reason } } });
+    this.#record(connectorId, runId, "Connector", { ...starting, status: { warning: { reason } } }, null);
   }
 
   /** Sets another health within the current phase. */
@@ -197,49 +224,50 @@ export class StatusBoard implements AsyncDisposable {
   /** The measurements and the lag in seconds of each connector that has any. */
   metrics(): ReadonlyMap<string, MeasuredRun> {
     const measured = new Map<string, MeasuredRun>();
-    const nowMs = this.#now().getTime();
-    for (const [id, { runId, measurement }] of this.#entries) {
-      const { total } = measurement;
-      if (total) measured.set(id, { ...total, runId, lagSeconds: measurement.lagSeconds(nowMs) });
+    for (const id of this.#entries.keys()) {
+      const measurement = this.measurement(id);
+      if (measurement) measured.set(id, measurement);
     }
     return measured;
   }
 
-  /** Tables that are being copied, for the first time or as a whole again, and those that wait, over all connectors. */
-  copyLoad(): { readonly running: number; readonly waiting: number } {
-    let [running, waiting] = [0, 0];
-    for (const { status, measurement } of this.#entries.values()) {
-      if (!isCopying(status)) continue;
-      const { tables, tablesDone, copying } = measurement.total?.snapshot ?? {
-        tables: 0,
-        tablesDone: 0,
-        copying: 0,
-      };
-      // Measurements arrive a little later than status reports: one table has begun already.
-      const now = status.status.start ? Math.max(1, copying) : copying;
-      running += now;
-      waiting += Math.max(0, tables - tablesDone - now);
-    }
-    return { running, waiting };
+  /** The same of one connector; null: nothing was measured yet. */
+  measurement(connectorId: string): MeasuredRun | null {
+    const entry = this.#entries.get(connectorId);
+    const total = entry?.measurement.total;
+    if (!entry || !total) return null;
+    const lagSeconds = entry.measurement.lagSeconds(this.#now().getTime());
+    return { ...total, runId: entry.runId, lagSeconds };
+  }
+
+  /** Tables of the connector that are being copied, for the first time or as a whole again, and those that wait. */
+  copyLoad(connectorId: string): CopyLoad {
+    const entry = this.#entries.get(connectorId);
+    return entry ? copyLoadOf(entry.status, entry.measurement.total?.snapshot ?? null) : noLoad;
   }
 
   /** The phase and the health of each connector, by connector id. */
   phases(): ReadonlyMap<string, { readonly state: string; readonly health: string }> {
-    return new Map(
-      [...this.#entries].map(([id, { status }]) => {
-        const [state = ""] = Object.keys(status.state);
-        const [health = ""] = Object.keys(status.status);
-        return [id, { state, health }];
-      }),
-    );
+    return new Map([...this.#entries].map(([id, { status }]) => [id, phaseOf(status)]));
   }
 
+  /** The connector is deleted. */
   forget(connectorId: string): void {
+    this.#drop(connectorId);
+    for (const watch of this.#watches) watch.forget?.(connectorId);
+  }
+
+  /** This replica no longer holds the connector, which is still there. Call it when the run here has ended. */
+  release(connectorId: string): void {
+    this.#drop(connectorId);
+    for (const watch of this.#watches) watch.released?.(connectorId);
+  }
+
+  #drop(connectorId: string): void {
     const entry = this.#entries.get(connectorId);
     if (entry) cancelDeferred(entry);
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
-    for (const watch of this.#watches) watch.forget?.(connectorId);
     this.tables.forget(connectorId);
   }
 
@@ -278,24 +306,6 @@ export class StatusBoard implements AsyncDisposable {
     this.#entries.set(connectorId, entry);
     return entry;
   }
-
-  #logStatus(connector: string, run: string, component: HistoryComponent, { state, status }: Status): void {
-    const [phase] = Object.keys(state);
-    const [health] = Object.keys(status);
-    const name = state.snapshot?.name ?? state.realtime?.name ?? state.initialize?.sub_state;
-    const facts = {
-      connector,
-      run,
-      component,
-      state: phase,
-      ...(name === undefined ? {} : { name }),
-      health,
-    };
-    const fields = { ...facts, ...status.retry, ...status.warning, ...status.skipped, ...status.failed };
-    if (status.failed) this.#log.error(fields, "connector failed");
-    else if (status.retry || status.warning) this.#log.warn(fields, "connector needs attention");
-    else this.#log.info(fields, "connector status");
-  }
 }
 
 function cancelDeferred(entry: Entry): void {
@@ -303,8 +313,5 @@ function cancelDeferred(entry: Entry): void {
   entry.deferred = undefined;
 }
 
-function isCopying({ state, status }: Status): boolean {
-  return state.snapshot !== undefined && !status.failed && !status.retry;
-}
-
-const starting: Status = { state: { start: {} }, status: { start: {} } };
+/** What a run shows until something is reported of it. */
+export const starting: Status = { state: { start: {} }, status: { start: {} } };

@@ -22,6 +22,8 @@ export interface StatusWatch {
   measuredSlot?(connectorId: string, slot: NonNullable<RunMetrics["slot"]>): void;
   /** All tables that are set aside now. */
   setAside?(connectorId: string, tables: readonly SetAsideTable[]): void;
+  /** This replica no longer holds the connector. */
+  released?(connectorId: string): void;
   /** The connector is deleted. */
   forget?(connectorId: string): void;
 }

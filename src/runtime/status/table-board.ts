@@ -14,12 +14,15 @@ interface Entry {
   readonly runId: string;
   /** By OID. */
   readonly tables: Map<number, Known>;
+  /** Rises with each report, over all connectors. */
+  revision: number;
 }
 
 const nothing: Known["before"] = { rowsIn: 0, lastChangeMs: null };
 
 export class TableBoard {
   readonly #entries = new Map<string, Entry>();
+  #revision = 0;
 
   /** A first report of an attempt replaces what is known. The others change it. */
   reported(connectorId: string, runId: string, { isFirst, tables, gone }: TablesReport): void {
@@ -28,11 +31,12 @@ export class TableBoard {
     if (isFirst) {
       const before = (id: number) => totalOf(ofRun?.get(id));
       const known = tables.map((report) => [report.id, { report, before: before(report.id) }] as const);
-      this.#entries.set(connectorId, { runId, tables: new Map(known) });
+      this.#entries.set(connectorId, { runId, tables: new Map(known), revision: ++this.#revision });
       return;
     }
     // A late report of an earlier run.
-    if (ofRun === null) return;
+    if (!entry || ofRun === null) return;
+    entry.revision = ++this.#revision;
     for (const id of gone) ofRun.delete(id);
     for (const report of tables)
       ofRun.set(report.id, { report, before: ofRun.get(report.id)?.before ?? nothing });
@@ -46,6 +50,11 @@ export class TableBoard {
     return known
       .map(({ report, before }) => statusOf(report, isOfRun ? totalOf({ report, before }) : nothing))
       .sort(bySchemaAndName);
+  }
+
+  /** Another one whenever the connector's tables have changed; null: nothing is known of them. */
+  revision(connectorId: string): number | null {
+    return this.#entries.get(connectorId)?.revision ?? null;
   }
 
   forget(connectorId: string): void {

@@ -5,6 +5,7 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { SnapshotSpec } from "../../connector/task.ts";
+import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
@@ -23,6 +24,8 @@ export interface RunRequest {
    * has it.
    */
   readonly owner: string;
+  /** Of the lease under which it runs. Sessions at source and sink bear it: a run ends those of lower terms, and none of a higher one. */
+  readonly term: Term;
   /** The connector has run before: a missing checkpoint is then a loss, not a first start. */
   readonly initialized: boolean;
   /** The previous attempt ended because the sink refused rows. */

@@ -26,6 +26,7 @@ import {
 } from "./bookkeeping/bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
 import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
+import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
@@ -98,6 +99,7 @@ export class PostgresSink implements Sink {
     return await this.#guard(async (client) => {
       await ensureBookkeeping(client);
       await lockConnector(client, this.context);
+      await takeTerm(client, this.context);
       await shareConnectorLock(client, this.context);
       await dropFormerCopies(client, connectorId);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);

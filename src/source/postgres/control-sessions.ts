@@ -3,11 +3,12 @@
 // sessions.
 
 import type { Client } from "pg";
-import { connectPostgres, isIdle } from "../../connection/postgres-client.ts";
+import { isIdle } from "../../connection/postgres-client.ts";
 import { type Permits, Semaphore } from "../../connection/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresConnection } from "../../connector/config/connection.ts";
+import { connectForRun, type SourceRun } from "./run-sessions.ts";
 
 const maxBoundedSessions = 2;
 
@@ -22,12 +23,13 @@ export class ControlSessions implements AsyncDisposable {
   constructor(
     private readonly connection: PostgresConnection,
     private readonly signal: AbortSignal,
+    run: SourceRun = {},
   ) {
     const isBounded = connection.max_pool_size > 0;
     this.checkPermits = isBounded ? { acquire: () => this.#acquireForCheck() } : undefined;
     this.#permits = new Semaphore(isBounded ? maxBoundedSessions : Number.POSITIVE_INFINITY);
     this.#longPermits = new Semaphore(isBounded ? maxBoundedSessions - 1 : Number.POSITIVE_INFINITY);
-    this.#pool = new SessionPool((until) => connectPostgres(connection, "control", until, "source"));
+    this.#pool = new SessionPool((until) => connectForRun(connection, "control", until, run));
   }
 
   /**

@@ -34,7 +34,7 @@ export class PostgresCopySource implements Source {
     private readonly context: SourceContext,
   ) {
     this.#selection = selectionOf(config);
-    this.#reader = new TableReader(config.connection, this.#selection, context.signal);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal, context);
     const reading = { selection: this.#selection, partitionsAsRoot: config.partitions_as_root };
     this.#generated = new GeneratedColumns(reading, context, undefined);
     this.#excluded = new ExcludedTables({ ...reading, publication: null });

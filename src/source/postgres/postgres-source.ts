@@ -26,6 +26,7 @@ import { readDenial } from "./copy/read-denial.ts";
 import { TableReader } from "./copy/table-reader.ts";
 import { findShape, requireSameKeys } from "./publication/keyless-tables.ts";
 import { SourcePublications } from "./publication/source-publications.ts";
+import { endOlderSessions } from "./run-sessions.ts";
 import { GeneratedColumns } from "./shapes/generated-columns.ts";
 import { RelationRegistry } from "./shapes/relation-registry.ts";
 import { SilentChanges } from "./shapes/silent-changes.ts";
@@ -34,7 +35,6 @@ import type { SourceTable } from "./shapes/table-shapes.ts";
 import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
 import { judgeKeptLog, readKeptLog } from "./slot/kept-log.ts";
 import { readSenderFacts } from "./slot/sender-facts.ts";
-import { dropSlot } from "./slot/slot.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
 import { SourceSlot } from "./slot/source-slot.ts";
 import { type StreamPace, streamPace } from "./stream/feedback.ts";
@@ -88,10 +88,10 @@ export class PostgresSource implements Source {
     const { state, events, sinkFollowsShapes } = context;
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
-    this.#sessions = new ControlSessions(config.connection, context.signal);
+    this.#sessions = new ControlSessions(config.connection, context.signal, context);
     const { checkPermits } = this.#sessions;
     this.#slot = new SourceSlot(slot, config.connection, context, checkPermits);
-    this.#reader = new TableReader(config.connection, this.#selection, context.signal, checkPermits);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal, context, checkPermits);
     this.#silentChanges = new SilentChanges(state, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
@@ -110,6 +110,8 @@ export class PostgresSource implements Source {
 
   async tables(ask?: AskComputed): Promise<readonly TableShape[]> {
     return await this.#sessions.with(async (client) => {
+      // The run's first word to the source.
+      if (this.#fingerprint === "") await endOlderSessions(client, this.context);
       for (let reads = 1; ; reads++) {
         try {
           return await this.#readTables(client, ask);
@@ -189,11 +191,10 @@ export class PostgresSource implements Source {
   }
 
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
-    await this.context.state.willMakeObjects();
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#sessions.withForLong(async (client) => {
-      await dropSlot(client, this.#slot.name, signal);
+      await this.#slot.drop(client, signal);
       try {
         const point = await this.#slot.create(client, signal);
         this.#foundBefore.set(point, found);
@@ -276,7 +277,7 @@ export class PostgresSource implements Source {
     this.#stream = await PostgresStream.start({
       client: {
         ...clientOptions(this.config.connection, "replication", encrypted),
-        application_name: walsenderName(this.context.owner),
+        application_name: walsenderName(this.context),
       },
       request: {
         slot: this.#slot.name,

@@ -41,7 +41,7 @@ export async function openPgliteDatabase(
       await maintenance[Symbol.asyncDispose]();
       if (!died.aborted) await client.close();
     };
-    return { database, lost: died, [Symbol.asyncDispose]: dispose };
+    return { database, lost: died, shared: null, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     if (!died.aborted) await client.close();
     throw error;

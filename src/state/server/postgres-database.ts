@@ -3,10 +3,11 @@
 import { drizzle } from "drizzle-orm/postgres-js";
 import type { Sql } from "postgres";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { Database, OpenDatabase } from "../database.ts";
+import { type Database, hasKeptPlan, type OpenDatabase } from "../database.ts";
 import { migrate } from "../migrations.ts";
 import * as schema from "../schema.ts";
-import { acquireServiceLock } from "./service-lock.ts";
+import { acquireMigrationLock } from "./migration-lock.ts";
+import { ServerNotices, sessionName } from "./server-notices.ts";
 import { stateConnection } from "./state-connection.ts";
 import { type StateConnection, StateSession } from "./state-session.ts";
 import { StateSessions } from "./state-sessions.ts";
@@ -14,25 +15,44 @@ import { StateSessions } from "./state-sessions.ts";
 /** After this the network may have forgotten the connection. */
 const defaultAnswerMs = 60_000;
 const migrationMs = 60 * 60_000;
+/** How long a start waits for another one that migrates, or for a service from before leases that is shutting down. */
+const defaultLockMs = 5_000;
 
-/**
- * Takes the service lock, migrates the tables, and connects. An operation that is not answered within `answerMs` fails.
- * Throws `state_unavailable` or `invalid_setting`.
- */
-export async function openPostgresDatabase(url: string, answerMs = defaultAnswerMs): Promise<OpenDatabase> {
-  await using opening = new AsyncDisposableStack();
-  const connection = await reachable(() => stateConnection(url));
-  const { lost } = opening.use(await reachable(() => acquireServiceLock(connection)));
-  await reachable(() => migrateTables(connection));
-  const sessions = opening.use(new StateSessions(connection, answerMs));
-  const owned = opening.move();
-  return { database: databaseOver(sessions), lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+export interface PostgresOptions {
+  /** UUID of this life of the process. */
+  readonly instance: string;
+  /** An operation that is not answered in time fails. */
+  readonly answerMs?: number;
+  /** How long to wait for another one that migrates. */
+  readonly lockMs?: number;
 }
 
-/** Migrations may take long. */
-async function migrateTables(connection: StateConnection): Promise<void> {
+/** Migrates the tables, and connects. Throws `state_unavailable` or `invalid_setting`. */
+export async function openPostgresDatabase(
+  url: string,
+  { instance, answerMs = defaultAnswerMs, lockMs = defaultLockMs }: PostgresOptions,
+): Promise<OpenDatabase> {
+  await using opening = new AsyncDisposableStack();
+  const connection = await reachable(() => stateConnection(url));
+  await reachable(() => migrateTables(connection, lockMs));
+  const sessions = opening.use(new StateSessions(connection, sessionName(instance), answerMs));
+  const owned = opening.move();
+  const lost = new AbortController();
+  return {
+    ...{ database: databaseOver(sessions), lost: lost.signal },
+    shared: {
+      listen: () => reachable(() => ServerNotices.open(connection, instance)),
+      lose: (reason) => lost.abort(reason),
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Migrations may take long. Replicas that start together migrate one after the other, and the first one does it all. */
+async function migrateTables(connection: StateConnection, lockMs: number): Promise<void> {
   const options = { name: "millrace state migration", answerMs: migrationMs };
   await using session = await StateSession.open(connection, options);
+  await session.run((sql) => acquireMigrationLock(sql, options.name, lockMs));
   await session.run((sql) => migrate(drizzle(sql, { schema })));
 }
 
@@ -46,11 +66,13 @@ function databaseOver(sessions: StateSessions): Database {
     });
   const client = {
     options: { parsers: {}, serializers: {} },
-    unsafe: (...statement: Parameters<Sql["unsafe"]>) => ({
+    unsafe: (text: string, parameters?: Parameters<Sql["unsafe"]>[1]) => ({
       // biome-ignore lint/suspicious/noThenProperty: like the driver's own, a statement is sent when it is awaited.
       then: (...settle: Parameters<Promise<unknown>["then"]>) =>
-        within(async (sql) => await sql.unsafe(...statement)).then(...settle),
-      values: () => within(async (sql) => await sql.unsafe(...statement).values()),
+        within(async (sql) => await sql.unsafe(text, parameters, { prepare: hasKeptPlan(text) })).then(
+          ...settle,
+        ),
+      values: () => within(async (sql) => await sql.unsafe(text, parameters).values()),
     }),
     begin: (work: Parameters<Sql["begin"]>[1]) => within((sql) => sql.begin(work)),
   };

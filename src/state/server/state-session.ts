@@ -28,6 +28,12 @@ export interface SessionOptions {
   readonly answerMs: number;
   /** The session is closed after being idle for so long; absent: never. */
   readonly idleSeconds?: number;
+  /** The server ends the session when a transaction is idle for so long: a client that is gone must not keep its locks. */
+  readonly idleTransactionMs?: number;
+  /** Called with what other sessions tell on a channel that this one listens to. */
+  readonly onNotify?: (text: string) => void;
+  /** Called once, when the session has ended. */
+  readonly onEnd?: () => void;
 }
 
 export class StateSession implements AsyncDisposable {
@@ -40,6 +46,7 @@ export class StateSession implements AsyncDisposable {
     /** Of the server process. */
     readonly pid: number,
     private readonly answerMs: number,
+    private readonly onEnd: () => void,
   ) {}
 
   /** Throws the driver's error. */
@@ -56,14 +63,18 @@ export class StateSession implements AsyncDisposable {
       ...(options.idleSeconds === undefined ? {} : { idle_timeout: options.idleSeconds }),
       ssl,
       onnotice: () => {},
+      // library edge: an option that the driver's types leave out.
+      ...{ onnotify: (_channel: string, text: string) => options.onNotify?.(text) },
       onclose: () => opened.session?.fail(new Error("the connection was lost"), breakMs),
     });
     try {
+      const idleMs = String(options.idleTransactionMs ?? 0);
       const rows = await withDeadline(
-        sql<{ pid: number }[]>`select pg_backend_pid() as pid`,
+        sql<{ pid: number }[]>`
+          select pg_backend_pid() as pid, set_config('idle_in_transaction_session_timeout', ${idleMs}, false)`,
         options.answerMs,
       );
-      opened.session = new StateSession(sql, rows[0]!.pid, options.answerMs);
+      opened.session = new StateSession(sql, rows[0]!.pid, options.answerMs, options.onEnd ?? (() => {}));
       return opened.session;
     } catch (error) {
       close(sql);
@@ -103,6 +114,7 @@ export class StateSession implements AsyncDisposable {
       for (const reject of this.#running) reject(error);
     }, afterMs);
     close(this.sql);
+    this.onEnd();
   }
 
   /** A running operation fails. Does not wait long for a server that is gone. */

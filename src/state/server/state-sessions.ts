@@ -6,9 +6,10 @@ import type { Sql } from "postgres";
 import type { StateConnection } from "./state-session.ts";
 import { AnswerTimeout, StateSession } from "./state-session.ts";
 
-const applicationName = "millrace state";
 const maxSessions = 4;
 const idleSeconds = 60;
+/** A transaction makes one statement after the other. It may hold a lease, and others wait for that. */
+const idleTransactionMs = 5_000;
 const terminateMs = 5_000;
 const pollMs = 50;
 
@@ -21,6 +22,8 @@ export class StateSessions implements AsyncDisposable {
 
   constructor(
     private readonly connection: StateConnection,
+    /** The sessions' `application_name`. */
+    private readonly name: string,
     private readonly answerMs: number,
   ) {}
 
@@ -50,13 +53,13 @@ export class StateSessions implements AsyncDisposable {
   async #take(): Promise<StateSession> {
     for (let session = this.#idle.pop(); session; session = this.#idle.pop())
       if (session.isOpen) return session;
-    const { connection, answerMs } = this;
-    return await StateSession.open(connection, { name: applicationName, answerMs, idleSeconds });
+    const { connection, name, answerMs } = this;
+    return await StateSession.open(connection, { name, answerMs, idleSeconds, idleTransactionMs });
   }
 
   async #terminateSilent(sql: Sql): Promise<void> {
     const pids = [...this.#silent];
-    const isTheirs = sql`pid in ${sql(pids)} and pid <> pg_backend_pid() and application_name = ${applicationName}`;
+    const isTheirs = sql`pid in ${sql(pids)} and pid <> pg_backend_pid() and application_name = ${this.name}`;
     await sql`select pg_terminate_backend(pid) from pg_stat_activity where ${isTheirs}`;
     for (const deadline = performance.now() + terminateMs; ; await Bun.sleep(pollMs)) {
       const left = await sql`select from pg_stat_activity where ${isTheirs}`;

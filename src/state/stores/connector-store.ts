@@ -5,10 +5,12 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { ConnectorConfig, ConnectorRequest } from "../../connector/connector.ts";
 import { completeConnector } from "../../connector/request/complete-connector.ts";
 import { inferGivenForm } from "../../connector/request/given-form.ts";
+import type { Term } from "../../connector/term.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, sqlState, stored, uniqueViolation } from "../database.ts";
 import { connectors } from "../schema.ts";
 import type { Cipher } from "../secrets/encryption.ts";
+import { fenced } from "./fence.ts";
 
 export interface StoredConnector {
   readonly id: string;
@@ -42,6 +44,12 @@ export type ConnectorChange = Partial<
     "given" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId" | "roundBegunAt" | "roundEndedAt"
   >
 >;
+
+interface RunOfConnector {
+  readonly id: string;
+  readonly runId: string;
+  readonly term: Term;
+}
 
 type Row = typeof connectors.$inferSelect;
 
@@ -102,41 +110,85 @@ export class ConnectorStore {
    * has been created at a source since.
    */
   async update(id: string, change: ConnectorChange): Promise<void> {
-    const { given, cleanup, ...rest } = change;
-    const values = {
+    const values = this.#valuesOf(id, change);
+    await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
+  }
+
+  /**
+   * Changes one connector: `decide` gets the locked record and returns what is to change, or null to leave it. So of
+   * several replicas that change it at once, each sees what the one before has stored. If `decide` throws, nothing is
+   * changed. Returns the record afterwards; null: there is no such connector.
+   */
+  async change(
+    id: string,
+    decide: (stored: StoredConnector) => ConnectorChange | null,
+  ): Promise<StoredConnector | null> {
+    const isOne = eq(connectors.id, id);
+    const changed = this.#database.transaction(async (transaction) => {
+      // Rows that refer to it can still be written: its key stays.
+      const [row] = await transaction.select().from(connectors).where(isOne).for("no key update");
+      if (!row) return null;
+      const current = this.#read(row);
+      const change = decide(current);
+      if (!change) return current;
+      const values = this.#valuesOf(id, change);
+      const [next] = await transaction.update(connectors).set(values).where(isOne).returning();
+      return next ? this.#read(next) : null;
+    });
+    return stored(changed);
+  }
+
+  /** Everything of an earlier life has been cleaned up: the connector is as it was made. Throws `lease_lost`. */
+  async finishCleanup(id: string, term: Term): Promise<void> {
+    const values = { initialized: false, ...noRound, sealedCleanup: null };
+    const update = (database: Database) =>
+      database.update(connectors).set(values).where(eq(connectors.id, id)).execute();
+    await stored(fenced(this.#database, { connectorId: id, term }, update));
+  }
+
+  /**
+   * The run has created slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run, and
+   * `lease_lost`.
+   */
+  async markInitialized(id: string, runId: string, term: Term): Promise<void> {
+    await this.#setForRun({ id, runId, term }, { initialized: true });
+  }
+
+  /** The run begins to copy everything again. Throws as `markInitialized` does. */
+  async beginRound(id: string, runId: string, at: Date, term: Term): Promise<void> {
+    await this.#setForRun({ id, runId, term }, { initialized: false, roundBegunAt: at, roundEndedAt: null });
+  }
+
+  /** The run has copied everything. Throws as `markInitialized` does. */
+  async endRound(id: string, runId: string, at: Date, term: Term): Promise<void> {
+    await this.#setForRun({ id, runId, term }, { roundEndedAt: at });
+  }
+
+  async #setForRun({ id, runId, term }: RunOfConnector, values: Partial<Row>): Promise<void> {
+    const where = and(eq(connectors.id, id), eq(connectors.runId, runId));
+    const update = (database: Database) =>
+      database.update(connectors).set(values).where(where).returning({ id: connectors.id }).execute();
+    const updated = await stored(fenced(this.#database, { connectorId: id, term }, update));
+    if (updated.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
+  }
+
+  /** Throws `lease_lost` when the term is no longer the connector's. */
+  async confirmTerm(id: string, term: Term): Promise<void> {
+    await stored(fenced(this.#database, { connectorId: id, term }, async () => {}));
+  }
+
+  /** Deletes the connector with its history, tasks, records and lease. Throws `lease_lost`. */
+  async remove(id: string, term: Term): Promise<void> {
+    const remove = (database: Database) => database.delete(connectors).where(eq(connectors.id, id)).execute();
+    await stored(fenced(this.#database, { connectorId: id, term, lock: "update" }, remove));
+  }
+
+  #valuesOf(id: string, { given, cleanup, ...rest }: ConnectorChange) {
+    return {
       ...rest,
       ...(given === undefined ? {} : { sealedConfig: this.#seal(id, { given }) }),
       ...(cleanup === undefined ? {} : { sealedCleanup: cleanup && this.#firstCleanup(id, cleanup) }),
     };
-    await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
-  }
-
-  /** The run has created slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run. */
-  async markInitialized(id: string, runId: string): Promise<void> {
-    await this.#setForRun(id, runId, { initialized: true });
-  }
-
-  /** The run begins to copy everything again. Throws as `markInitialized` does. */
-  async beginRound(id: string, runId: string, at: Date): Promise<void> {
-    await this.#setForRun(id, runId, { initialized: false, roundBegunAt: at, roundEndedAt: null });
-  }
-
-  /** The run has copied everything. Throws as `markInitialized` does. */
-  async endRound(id: string, runId: string, at: Date): Promise<void> {
-    await this.#setForRun(id, runId, { roundEndedAt: at });
-  }
-
-  async #setForRun(id: string, runId: string, values: Partial<Row>): Promise<void> {
-    const where = and(eq(connectors.id, id), eq(connectors.runId, runId));
-    const updated = await stored(
-      this.#database.update(connectors).set(values).where(where).returning({ id: connectors.id }).execute(),
-    );
-    if (updated.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
-  }
-
-  /** Deletes the connector with its history, tasks and records. */
-  async remove(id: string): Promise<void> {
-    await stored(this.#database.delete(connectors).where(eq(connectors.id, id)).execute());
   }
 
   #firstCleanup(id: string, cleanup: ConnectorConfig): SQL {

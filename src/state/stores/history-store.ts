@@ -2,8 +2,10 @@
 
 import { and, asc, eq, sql } from "drizzle-orm";
 import type { HistoryComponent, HistoryEntry, Status } from "../../connector/status.ts";
+import type { Term } from "../../connector/term.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
 import { statusHistory } from "../schema.ts";
+import { heldLease } from "./fence.ts";
 
 export const historyBound = 1_000;
 /** Old records are deleted in groups of this size, so that a flapping connector costs one statement per record. */
@@ -18,6 +20,9 @@ export interface HistoryRecord {
   readonly createdAt: Date;
 }
 
+/** `term`: of the run that it tells of; undefined: it is not of a run. */
+export type FencedRecord = HistoryRecord & { readonly term: Term | undefined };
+
 export class HistoryStore {
   readonly #database: Database;
   readonly #sinceTrim = new Map<string, number>();
@@ -28,12 +33,13 @@ export class HistoryStore {
 
   /**
    * Stores a record. `isRepeated`: only if it is missing, because an earlier attempt may have stored it. A record of a
-   * deleted connector is dropped.
+   * deleted connector is dropped, and so is one of a run whose term is no longer the connector's.
    */
-  async append(record: HistoryRecord, isRepeated = false): Promise<void> {
+  async append({ term, ...record }: FencedRecord, isRepeated = false): Promise<void> {
     try {
       if (isRepeated && (await this.#has(record))) return;
-      await this.#database.insert(statusHistory).values(record);
+      if (term === undefined || term === null) await this.#database.insert(statusHistory).values(record);
+      else await this.#insertHeld(record, term);
     } catch (error) {
       if (sqlState(error) === foreignKeyViolation) return;
       return stored(Promise.reject(error));
@@ -60,6 +66,15 @@ export class HistoryStore {
       status: row.status,
       created_at: row.createdAt.toISOString(),
     }));
+  }
+
+  async #insertHeld({ connectorId, ...record }: HistoryRecord, term: number): Promise<void> {
+    const { id, runId, component, status, createdAt } = record;
+    await this.#database.execute(sql`
+      insert into ${statusHistory} (id, connector_id, run_id, component, status, created_at)
+      select ${id}::uuid, held.connector_id, ${runId}::uuid, ${component}::text, ${JSON.stringify(status)}::text::jsonb,
+        ${createdAt.toISOString()}::timestamptz
+      from (${heldLease(connectorId, term)}) as held`);
   }
 
   async #has({ connectorId, id }: HistoryRecord): Promise<boolean> {

@@ -5,24 +5,26 @@
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
+import type { Term } from "../../connector/term.ts";
+import { leaseLost } from "../../errors/lease-lost.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
-import type { sinkRecordParts, sinkRecords, sourceRecords } from "../schema.ts";
+import { fenced } from "./fence.ts";
+import {
+  type ChangedPart,
+  type PartTable,
+  putFencedRecords,
+  putRecords,
+  type RecordTable,
+} from "./record-statements.ts";
 
 interface PendingSave {
   readonly text: string;
   readonly parts: ChangedParts;
+  readonly term: Term;
   readonly done: PromiseWithResolvers<void>;
 }
 
-interface ChangedPart {
-  readonly connectorId: string;
-  readonly name: string;
-  readonly part: string | null;
-}
-
 type Group = ReadonlyMap<string, PendingSave>;
-type RecordTable = typeof sinkRecords | typeof sourceRecords;
-type PartTable = typeof sinkRecordParts;
 
 const noParts: ChangedParts = new Map();
 
@@ -52,22 +54,31 @@ export class RecordStore {
   }
 
   /**
-   * Replaces the text and changes the parts, atomically. Of several pending saves, the last text and all changes of
-   * parts are written; then all of them return.
+   * Replaces the text and changes the parts, atomically. Of several pending saves under one term, the last text and all
+   * changes of parts are written; then all of them return. Throws `lease_lost`: the term is no longer the connector's,
+   * and nothing was written.
    */
-  save(connectorId: string, text: string, parts: ChangedParts = noParts): Promise<void> {
-    const before = this.#pending.get(connectorId);
+  save(connectorId: string, text: string, parts: ChangedParts, term: Term): Promise<void> {
+    let before = this.#pending.get(connectorId);
+    if (before && isOlder(term, before.term)) return Promise.reject(leaseLost());
+    if (before && isOlder(before.term, term)) {
+      before.done.reject(leaseLost());
+      before = undefined;
+    }
     const done = before?.done ?? Promise.withResolvers<void>();
-    this.#pending.set(connectorId, { text, parts: new Map([...(before?.parts ?? noParts), ...parts]), done });
+    const merged = new Map([...(before?.parts ?? noParts), ...parts]);
+    this.#pending.set(connectorId, { text, parts: merged, term, done });
     this.#latest.set(connectorId, done.promise);
     this.#writing ??= this.#drain();
     return done.promise;
   }
 
-  /** Waits for a save that is under way, so that its record is removed too. */
-  async remove(connectorId: string): Promise<void> {
+  /** Waits for a save that is under way, so that its record is removed too. Throws `lease_lost`. */
+  async remove(connectorId: string, term: Term): Promise<void> {
     await this.#saved(connectorId);
-    await stored(this.database.delete(this.table).where(eq(this.table.connectorId, connectorId)).execute());
+    const remove = (database: Database) =>
+      database.delete(this.table).where(eq(this.table.connectorId, connectorId)).execute();
+    await stored(fenced(this.database, { connectorId, term }, remove));
   }
 
   async #saved(connectorId: string): Promise<void> {
@@ -105,8 +116,11 @@ export class RecordStore {
 
   async #write(group: Group): Promise<void> {
     try {
-      await this.#store(group);
-      for (const { done } of group.values()) done.resolve();
+      const refused = await this.#store(group);
+      for (const [connectorId, { done }] of group) {
+        if (refused.has(connectorId)) done.reject(leaseLost());
+        else done.resolve();
+      }
     } catch (error) {
       // A connector that was deleted meanwhile must not fail the others.
       if (sqlState(error) === foreignKeyViolation && group.size > 1) {
@@ -119,45 +133,43 @@ export class RecordStore {
     }
   }
 
-  async #store(group: Group): Promise<void> {
+  /** Returns the connectors whose term is no longer theirs. */
+  async #store(group: Group): Promise<ReadonlySet<string>> {
     const changed = [...group].flatMap(([connectorId, { parts }]) =>
       [...parts].map(([name, part]): ChangedPart => ({ connectorId, name, part })),
     );
-    if (changed.length <= maxPartsPerStatement) return await this.#put(this.database, group, changed);
-    await this.database.transaction(async (transaction) => {
+    if (changed.length <= maxPartsPerStatement) return this.#put(this.database, group, changed);
+    return this.database.transaction(async (transaction) => {
+      let refused: ReadonlySet<string> = new Set();
       for (let at = 0; at < changed.length; at += maxPartsPerStatement) {
-        await this.#put(transaction, group, changed.slice(at, at + maxPartsPerStatement));
+        refused = await this.#put(transaction, group, changed.slice(at, at + maxPartsPerStatement));
       }
+      return refused;
     });
   }
 
-  /** One statement, which is atomic by itself. */
-  async #put(database: Database, group: Group, changed: readonly ChangedPart[]): Promise<void> {
+  /** One statement, which is atomic by itself; two, where only some of the saves have a term. */
+  async #put(
+    database: Database,
+    group: Group,
+    changed: readonly ChangedPart[],
+  ): Promise<ReadonlySet<string>> {
+    const texts = [...group].map(([connectorId, { text, term }]) => ({ connectorId, text, term }));
+    const free = texts.filter(({ term }) => term === null);
+    const bound = texts.flatMap(({ term, ...text }) => (term === null ? [] : [{ ...text, term }]));
+    const partsOf = (of: readonly { connectorId: string }[]) => {
+      if (of.length === texts.length) return changed;
+      const ids = new Set(of.map(({ connectorId }) => connectorId));
+      return changed.filter(({ connectorId }) => ids.has(connectorId));
+    };
     const { table, partTable } = this;
-    const parts = partTable ? partChanges(database, partTable, changed) : [];
-    const values = [...group].map(([connectorId, { text }]) => ({ connectorId, record: text }));
-    await database
-      .with(...parts)
-      .insert(table)
-      .values(values)
-      .onConflictDoUpdate({ target: table.connectorId, set: { record: sql`excluded.record` } });
+    if (free.length > 0) await putRecords(database, { table, partTable }, free, partsOf(free));
+    if (bound.length === 0) return new Set();
+    const kept = await putFencedRecords(database, { table, partTable }, bound, partsOf(bound));
+    return new Set(bound.map(({ connectorId }) => connectorId).filter((id) => !kept.has(id)));
   }
 }
 
-function partChanges(database: Database, table: PartTable, changed: readonly ChangedPart[]) {
-  const name = { name: table.name };
-  const removed = changed.filter(({ part }) => part === null).map((each) => [each.connectorId, each.name]);
-  const written = changed.flatMap(({ part, ...of }) => (part === null ? [] : [{ ...of, part }]));
-  const remove = () =>
-    database.delete(table).where(sql`(${table.connectorId}, ${table.name}) in ${removed}`).returning(name);
-  const write = () =>
-    database
-      .insert(table)
-      .values(written)
-      .onConflictDoUpdate({ target: [table.connectorId, table.name], set: { part: sql`excluded.part` } })
-      .returning(name);
-  return [
-    ...(removed.length === 0 ? [] : [database.$with("removed").as(remove())]),
-    ...(written.length === 0 ? [] : [database.$with("written").as(write())]),
-  ];
+function isOlder(term: Term, than: Term): boolean {
+  return (term ?? 0) < (than ?? 0);
 }

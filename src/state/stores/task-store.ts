@@ -3,9 +3,11 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../../connector/task.ts";
 import { specKey, unfinishedStates } from "../../connector/task-state.ts";
+import type { Term } from "../../connector/term.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "../database.ts";
-import { tasks } from "../schema.ts";
+import { leases, tasks } from "../schema.ts";
+import { fenced, lockLease } from "./fence.ts";
 
 /** The most tasks that a listing returns. */
 export const taskListBound = 100;
@@ -99,14 +101,17 @@ export class TaskStore {
   /**
    * Changes one task: `decide` gets the locked record and returns its new state, or null to leave it. If `decide`
    * throws, nothing is changed. Returns the record afterwards; null: there is no such task. Throws `conflict` when the
-   * task would become unfinished while an identical one is.
+   * task would become unfinished while an identical one is, `lease_lost` when `term` is no longer the connector's;
+   * without `term` it is the API that asks, whoever runs the connector.
    */
   async change(
     connectorId: string,
     taskId: string,
     decide: (task: Task) => Task | null,
+    term: Term = null,
   ): Promise<Task | null> {
     const changed = this.#database.transaction(async (transaction) => {
+      await lockLease(transaction, { connectorId, term });
       const rows = await transaction.select().from(tasks).where(oneTask(connectorId, taskId)).for("update");
       if (!rows[0]) return null;
       const current = read(rows[0]);
@@ -123,25 +128,32 @@ export class TaskStore {
     return result?.task ?? null;
   }
 
-  async saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
+  /** Throws `lease_lost`. */
+  async saveProgress(connectorId: string, taskId: string, progress: TaskProgress, term: Term): Promise<void> {
     const values = { rows: progress.rows, bytes: progress.bytes, estimatedRows: progress.estimated_rows };
-    const where = eq(tasks.id, taskId);
-    const rows = await stored(this.#database.update(tasks).set(values).where(where).returning().execute());
+    const where = oneTask(connectorId, taskId);
+    const update = (database: Database) =>
+      database.update(tasks).set(values).where(where).returning().execute();
+    const rows = await stored(fenced(this.#database, { connectorId, term }, update));
     for (const row of rows) this.watch?.taskProgressed(row.connectorId, read(row));
   }
 
-  /** Running → Pending, for all connectors: the service that ran them is gone. */
-  async releaseRunning(): Promise<void> {
-    const running = eq(tasks.state, "Running");
-    await stored(this.#database.update(tasks).set({ state: "Pending" }).where(running).execute());
+  /** Running → Pending, when a holder of the connector begins: whoever ran them is gone. Throws `lease_lost`. */
+  async releaseRunning(connectorId: string, term: Term): Promise<void> {
+    const running = and(eq(tasks.connectorId, connectorId), eq(tasks.state, "Running"));
+    const update = (database: Database) =>
+      database.update(tasks).set({ state: "Pending" }).where(running).execute();
+    await stored(fenced(this.#database, { connectorId, term }, update));
   }
 
-  /** How many tasks there are in each state, over all connectors. */
-  async countByState(): Promise<ReadonlyMap<Task["state"], number>> {
+  /** How many tasks there are in each state, of the connectors that this instance holds; null: of all. */
+  async countByState(holder: string | null): Promise<ReadonlyMap<Task["state"], number>> {
+    const ofHolder = sql`select connector_id from ${leases} where holder = ${holder}::uuid`;
     const rows = await stored(
       this.#database
         .select({ state: tasks.state, count: sql<number>`count(*)::int` })
         .from(tasks)
+        .where(holder === null ? undefined : sql`${tasks.connectorId} in (${ofHolder})`)
         .groupBy(tasks.state)
         .execute(),
     );

@@ -71,6 +71,19 @@ test("an id that is not known gets a reset, to go on from", async () => {
   expect(ids(await waiting(follower))).toEqual(["boot-1", "boot-2"]);
 });
 
+test("after something unknown has happened all clients start anew, also those that come back", async () => {
+  const hub = new EventHub("boot");
+  hub.publish(changed("a"), null);
+  const follower = hub.follow(null);
+  hub.publish(changed("b"), null);
+  hub.reset();
+  expect(await waiting(follower)).toEqual([{ id: "boot-3", event: "reset", data: "{}" }]);
+  for (const id of ["boot-1", "boot-2"])
+    expect(await waiting(hub.follow(id))).toEqual([{ id: "boot-3", event: "reset", data: "{}" }]);
+  hub.publish(changed("c"), null);
+  expect(ids(await waiting(hub.follow("boot-3")))).toEqual(["boot-4"]);
+});
+
 test("of many changes of one status a slow follower gets the last, in its place among the others", async () => {
   const hub = new EventHub("boot");
   const follower = hub.follow(null);

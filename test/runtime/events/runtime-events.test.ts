@@ -84,6 +84,26 @@ test("a connector that goes is told once, and one that never was is not", () => 
   ]);
 });
 
+test("a connector of which only its creation was told, or that was there before, is told when it goes", () => {
+  const { board, events, told } = rig();
+  events.connectorCreated("orders");
+  events.connectorKnown("events");
+  told();
+  for (const id of ["orders", "events"]) board.forget(id);
+  expect(told().map(({ event }) => event.data)).toEqual([
+    { connector_id: "orders", change: "deleted" },
+    { connector_id: "events", change: "deleted" },
+  ]);
+});
+
+test("a connector that another replica holds from now on is not told as deleted", () => {
+  const { board, told } = rig();
+  board.begin("orders", "run-1");
+  told();
+  board.release("orders");
+  expect(told()).toEqual([]);
+});
+
 test("a task's progress is told at most every two seconds, and its changes always", () => {
   const { events, clock, told } = rig();
   events.taskChanged("orders", task);

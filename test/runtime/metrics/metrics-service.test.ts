@@ -206,6 +206,30 @@ test("a deleted connector's series disappear", async () => {
   expect(await runtime.metrics.text()).not.toContain('connector="gone"');
 });
 
+test("only connectors that the replica holds have series, and each says which replica that is", async () => {
+  const { board } = runtime;
+  for (const id of ["held", "moved"]) {
+    board.begin(id, "run");
+    board.attempted(id);
+    board.measured(id, "run", metrics({ rowsDurable: 3, lagBytes: 5 }));
+  }
+  expect(await value('millrace_connector_holder{connector="moved",replica="replica-1"}')).toBe(1);
+  const streaming = 'millrace_connectors{state="start",health="start"}';
+  const before = (await value(streaming)) ?? 0;
+  // Its run is ending, and reports a little longer.
+  runtime.heldElsewhere.add("moved");
+  board.release("moved");
+  board.report("moved", "run", "Source", { state: { start: {} }, status: { start: {} } });
+  board.attempted("moved");
+  board.measured("moved", "run", metrics({ rowsDurable: 4, lagBytes: 6 }));
+  board.failed("moved", "run", new MillraceError("sink_unreachable", "Nothing answers."));
+  const text = await runtime.metrics.text();
+  expect(text).not.toContain('connector="moved"');
+  expect(text).toContain('millrace_connector_holder{connector="held",replica="replica-1"} 1');
+  expect(await value(streaming)).toBe(before - 1);
+  expect(await value('millrace_rows_durable_total{connector="held"}')).toBe(3);
+});
+
 test("tables that are set aside are counted, and listed in the status, until there are none", async () => {
   await runtime.connectors.createOrReplace("aside", { ...sampleRequest(), disabled: true }, null);
   const { run_id: run } = await runtime.connectors.get("aside");

@@ -30,6 +30,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     connector: { ...sampleConfig("orders"), name },
     runId: "run",
     owner: "me",
+    term: null,
     work: "changes" as const,
     initialized: false,
     isAfterRefusal: false,

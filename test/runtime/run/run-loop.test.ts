@@ -26,12 +26,18 @@ interface Step {
 }
 
 /** Plays the steps, the last one repeatedly, and returns the reports. */
-async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY) {
+async function play(
+  steps: readonly Step[],
+  stopAfter = Number.POSITIVE_INFINITY,
+  mayRun: (nowMs: number) => boolean = () => true,
+  term: number | null = 3,
+) {
   let nowMs = 0;
   let attempts = 0;
   const failures: FailureHealth[] = [];
   const seen: Status[] = [];
   const initialized: boolean[] = [];
+  const begunMs: number[] = [];
   const id = "orders";
   const events = {
     status: (_: unknown, status: Status) => seen.push(status),
@@ -43,6 +49,8 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
     events,
     startRun: (request, events) => {
       initialized.push(request.initialized);
+      begunMs.push(nowMs);
+      expect(request.term).toBe(term);
       const step = steps[Math.min(attempts, steps.length - 1)] ?? { code: null, lastsMs: 0 };
       attempts += 1;
       const { code } = step;
@@ -54,9 +62,10 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
         if (step.moves) events.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
         return code && new MillraceError(code, "It broke.");
       })();
-      return { ended, offerTask: () => {}, stop: () => {} };
+      return { ended, offerTask: () => {}, stop: () => {}, cut: () => {} };
     },
     rounds: null,
+    ...{ term, mayRun: () => mayRun(nowMs) },
     attemptChanged: () => {},
     idle: () => {},
     failed: (_error, health) => failures.push(health),
@@ -68,8 +77,71 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
     },
   });
   await loop.ended;
-  return { loop, attempts, failures, seen, initialized, nowMs };
+  return { loop, attempts, failures, seen, initialized, begunMs, nowMs };
 }
+
+test("no attempt begins while the lease does not hold", async () => {
+  const steps = [
+    { code: "sink_connection_lost", lastsMs: 1_000 },
+    { code: null, lastsMs: 5 },
+  ] as const;
+  const away = (nowMs: number) => nowMs < 500 || (nowMs >= 1_500 && nowMs < 60_000);
+  const { begunMs, attempts } = await play(steps, undefined, (nowMs) => !away(nowMs));
+  expect(attempts).toBe(2);
+  expect(begunMs[0]).toBeWithin(500, 1_000);
+  expect(begunMs[1]).toBeWithin(60_000, 61_000);
+});
+
+test("what an attempt has met when its lease was over is not told as a failure", async () => {
+  const steps = [
+    { code: "slot_ahead", lastsMs: 1_000 },
+    { code: null, lastsMs: 5 },
+  ] as const;
+  const { attempts, failures } = await play(steps, undefined, (nowMs) => nowMs < 500 || nowMs >= 5_000);
+  expect([attempts, failures]).toEqual([2, []]);
+});
+
+test("under a term, a producer that an older replica has fenced begins again", async () => {
+  const steps = [
+    { code: "kafka_fenced", lastsMs: 1_000 },
+    { code: null, lastsMs: 5 },
+  ] as const;
+  expect((await play(steps)).attempts).toBe(2);
+  const alone = await play(steps, undefined, () => true, null);
+  expect([alone.attempts, alone.failures.at(-1)]).toEqual([1, { failed: { reason: "It broke." } }]);
+});
+
+test("a producer that is fenced again and again has met another service, and the run ends", async () => {
+  const { attempts, failures } = await play([{ code: "kafka_fenced", lastsMs: 20_000, moves: true }]);
+  expect([attempts, failures.at(-1)]).toEqual([4, { failed: { reason: "It broke." } }]);
+  const rarely = await play([{ code: "kafka_fenced", lastsMs: 400_000, moves: true }], 10);
+  expect(rarely.attempts).toBe(10);
+});
+
+test("a run that waits for its lease can be stopped", async () => {
+  let looks = 0;
+  const stop = new Promise<void>((resolve) => {
+    const stored = { ...storedConnector("orders"), runId: "run" };
+    const loop: RunLoop = new RunLoop(stored, {
+      events: {} as RunEvents,
+      startRun: () => {
+        throw new Error("an attempt without the lease");
+      },
+      ...{ term: 1, rounds: null },
+      mayRun: () => {
+        looks += 1;
+        return false;
+      },
+      ...{ attemptChanged: () => {}, idle: () => {}, failed: () => {}, nowMs: () => 0, random: () => 0 },
+      sleep: async () => {
+        if (looks === 3) loop.stop();
+      },
+    });
+    void loop.ended.then(resolve);
+  });
+  await stop;
+  expect(looks).toBe(3);
+});
 
 test("an attempt that ends without an error ends the run", async () => {
   const { attempts, failures, loop } = await play([{ code: null, lastsMs: 5 }]);

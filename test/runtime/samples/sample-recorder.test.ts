@@ -1,7 +1,8 @@
 // Samples of the last hour: what was added in each step, and null where nothing can be known.
 
 import { expect, test } from "bun:test";
-import { type Reading, SampleRecorder, stepMs } from "../../../src/runtime/samples/sample-recorder.ts";
+import type { Reading } from "../../../src/connector/run-report.ts";
+import { SampleRecorder, stepMs } from "../../../src/runtime/samples/sample-recorder.ts";
 
 const reading = (rowsIn: number, change: Partial<Reading> = {}): Reading => ({
   ...{ runId: "run-1", rowsIn, rowsDurable: rowsIn, bytesDurable: 100 * rowsIn },

@@ -1,11 +1,10 @@
 // Which samples the API gets, from a service whose clock runs a step with each sample.
 
 import { expect, test } from "bun:test";
+import type { Reading } from "../../../src/connector/run-report.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { LiveSampleService } from "../../../src/runtime/samples/sample-service.ts";
-import type { MeasuredRun } from "../../../src/runtime/status/status-board.ts";
 import type { ConnectorStore } from "../../../src/state/stores/connector-store.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const stepMs = 5_000;
@@ -16,12 +15,12 @@ test("ten minutes of all connectors, the hour of one, or what ended after a time
   const known = { get: async (id: string) => unlessUnknown(id) } as unknown as ConnectorStore;
   using service = new LiveSampleService({
     connectors: known,
-    measured: () => {
+    readings: () => {
       clock.nowMs += stepMs;
       clock.monotonicMs += stepMs;
       const rowsIn = 3 * ++clock.samples;
-      const run = { ...runMetrics({ rowsIn, lagBytes: 7 }), runId: "run", lagSeconds: 0 };
-      return new Map<string, MeasuredRun>([["orders", run]]);
+      const run = { runId: "run", rowsIn, rowsDurable: 0, bytesDurable: 0, lagSeconds: 0, lagBytes: 7 };
+      return new Map<string, Reading>([["orders", run]]);
     },
     nowMs: () => clock.nowMs,
     monotonicMs: () => clock.monotonicMs,

@@ -24,7 +24,15 @@ function rig() {
   const add = (...ids: readonly string[]) => {
     for (const id of ids) {
       const status = { state: { start: {} }, status: { start: {} } };
-      writer.add({ id, connectorId: "c", runId: "r", component: "Source", status, createdAt: new Date() });
+      writer.add({
+        id,
+        connectorId: "c",
+        runId: "r",
+        component: "Source",
+        status,
+        createdAt: new Date(),
+        term: null,
+      });
     }
   };
   return { lines, kept, store, writer, add };

@@ -31,7 +31,7 @@ function assign(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, na
       await channel.ready;
       const connector = { ...sampleConfig(name), name: script };
       const rest = { work: "changes", initialized: false, isAfterRefusal: false, delivery: null } as const;
-      channel.post({ type: "start", connector, runId: name, owner: "me", ...rest });
+      channel.post({ type: "start", connector, runId: name, owner: "me", term: null, ...rest });
       if (script !== "crash") await waitFor("its first word", () => messages.length > 0);
     },
   };

@@ -57,6 +57,23 @@ test("overwriting many times the limit leaves tables and WAL small", async () =>
   });
 });
 
+test("what triggers tell is heard by nobody, and takes no room", async () => {
+  await inPglite(async (client, directory) => {
+    await client.query(
+      `insert into millrace.connectors (id, slot_name, sealed_config, stopped, initialized, run_id, created_at)
+       values ('shop', 'shop', '', false, false, gen_random_uuid(), now())`,
+    );
+    const before = await sizeOf(join(directory, "pg_notify"));
+    // Larger by far than the pages that Postgres keeps of what is told.
+    const update = "update millrace.connectors set stopped = not stopped";
+    for (let round = 0; round < 2_000; round++)
+      await client.exec(`${update}; select pg_notify('millrace', '${"x".repeat(1_000)}')`);
+    const { rows } = await client.query<{ used: number }>("select pg_notification_queue_usage() as used");
+    expect(rows[0]?.used).toBeLessThan(0.001);
+    expect((await sizeOf(join(directory, "pg_notify"))) - before).toBeLessThan(1_000_000);
+  });
+});
+
 test("a failed round is reported, and the next round runs", async () => {
   await inPglite(async (client) => {
     await client.close();

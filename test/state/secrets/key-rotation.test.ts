@@ -11,6 +11,7 @@ import { keyFileName, makeNextKey } from "../../../src/state/secrets/encryption-
 import { rotateKey } from "../../../src/state/secrets/key-rotation.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { sampleConfig, storedConnector } from "../../support/sample-connector.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const [oneKey, otherKey] = [1, 2].map((n) => Buffer.alloc(32, n).toString("base64")) as [string, string];
 let directory: string;
@@ -21,6 +22,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const options = (change: Partial<StateOptions> = {}): StateOptions => ({
   ...{ databaseUrl: null, dataDirectory: directory, encryptionKey: null },
+  instance: crypto.randomUUID(),
   ...change,
 });
 const keyFile = () => readFile(join(directory, keyFileName), "utf8");
@@ -139,6 +141,39 @@ test("a running service is not disturbed, and a wrong key changes nothing", asyn
   const none = rotateKey(options(), "planted");
   expect(String(await none.catch((error: unknown) => error))).not.toContain("planted");
   await expectReadable(options());
+});
+
+test("over Postgres no service may work on the state, and none begins to while the key changes", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const withKey = (encryptionKey: string) => options({ databaseUrl, encryptionKey });
+  await begin(withKey(oneKey));
+  const rotate = () => rotateKey(withKey(oneKey), otherKey).catch((error: unknown) => error);
+  {
+    await using state = await openState(withKey(oneKey));
+    expect(await rotate()).toMatchObject({ code: "invalid_setting" });
+    const replica = {
+      ...{ id: "pod-0", instance: state.shared!.instance, host: "a", version: "1" },
+      ...{ weight: 1, leaseMs: 60_000, startedAt: new Date() },
+    };
+    await state.shared!.leases.join(replica);
+  }
+  // It has died, and its session with it: it may still be about to write.
+  expect(String(await rotate())).toContain("pod-0");
+  await server.query("update millrace.replicas set seen_at = seen_at - interval '61 s'");
+  await using slow = await server.connect();
+  await slow.query("begin; select from millrace.connectors for update");
+  const rotation = rotateKey(withKey(oneKey), otherKey);
+  await waitFor("the rotation waits", async () => {
+    const rows = await server.query("select from pg_locks where not granted");
+    return rows.length > 0;
+  });
+  const late = refusalOf(withKey(oneKey));
+  await Bun.sleep(500);
+  await slow.query("commit");
+  expect(await rotation).toMatchObject({ connectors: 2 });
+  expect(await late).toMatchObject({ code: "encryption_key_mismatch" });
+  await expectReadable(withKey(otherKey));
 });
 
 test("the command reports what it has done, and the state opens with one of the two keys wherever it is killed", async () => {

@@ -48,10 +48,11 @@ function copiedFacts(snapshot: RunProgress["snapshot"]): readonly Fact[] {
   ];
 }
 
-/** What one looks up. */
+/** What one looks up. `severalReplicas`: it says something which of them runs the connector. */
 export function furtherFacts(
   { connector, status, run_id, created_at }: GivenConnector,
   now: number,
+  severalReplicas: boolean,
 ): readonly Fact[] {
   const { progress, state, next_snapshot_at: next } = status;
   const began = runBegan(run_id);
@@ -76,6 +77,7 @@ export function furtherFacts(
           note: `${grouped(progress.snapshot.tables_done)} of ${grouped(progress.snapshot.tables)} tables`,
         }
       : null,
+    severalReplicas ? { label: "Replica", value: status.replica ?? "none", isCode: true } : null,
     began === null ? null : { label: "Run began", value: ago(began, now), note: exact(began) },
     { label: "Created", value: ago(Date.parse(created_at), now), note: exact(Date.parse(created_at)) },
   ];

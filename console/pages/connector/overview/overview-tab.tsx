@@ -3,6 +3,7 @@ import { streams } from "../../../connector/replication.ts";
 import { lastRate } from "../../../connector/sample-series.ts";
 import { useNow } from "../../../parts/clock.ts";
 import { Failure } from "../../../parts/notice.tsx";
+import { useSeveralReplicas } from "../../../store/use-several-replicas.ts";
 import { Charts } from "./charts.tsx";
 import { CopySection } from "./copy-section.tsx";
 import { furtherFacts, mainFacts } from "./facts.ts";
@@ -16,6 +17,7 @@ export function OverviewTab({ entry }: { readonly entry: KnownConnector }) {
   const { id } = entry.connector;
   const samples = useSamples(id);
   const now = useNow();
+  const severalReplicas = useSeveralReplicas();
   const main = mainFacts(entry, samples.data ? lastRate(samples.data) : null);
   return (
     <>
@@ -27,7 +29,7 @@ export function OverviewTab({ entry }: { readonly entry: KnownConnector }) {
           Figures
         </h2>
         {main.length > 0 && <FactsList facts={main} />}
-        <FactsList facts={furtherFacts(entry, now)} isSmall />
+        <FactsList facts={furtherFacts(entry, now, severalReplicas)} isSmall />
       </section>
       {samples.data && streams(entry.connector) && <Charts id={id} series={samples.data} />}
       {samples.error !== null && samples.data === null && (

@@ -89,4 +89,9 @@ create table if not exists millrace.table_claim (
   table_name text not null,
   connector_id text not null,
   primary key (table_schema, table_name)
+);
+create table if not exists millrace.run_term (
+  connector_id text primary key,
+  owner text not null,
+  term int8 not null
 )`;

@@ -1,5 +1,6 @@
 // Allows one run of a connector at a time at the sink, by an advisory lock: a session of an earlier run may still be about to commit. A
-// session that the same service left behind is terminated. Anybody else's is waited for.
+// session that an earlier run left behind is terminated. Anybody else's is waited for, and one of a higher term ends this run. run-term.ts
+// keeps out a run of a lower term that opens another session later.
 // https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,7 +10,11 @@ import {
   describeSession,
   sessionColumns,
 } from "../../../connection/blocking-session.ts";
+import { type SessionStanding, sessionName, sessionStanding } from "../../../connection/run-session.ts";
+import type { Term } from "../../../connector/term.ts";
+import { leaseLost } from "../../../errors/lease-lost.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { requireTerm } from "./run-term.ts";
 
 /** The first key of the advisory locks: "mill" in ASCII, which nobody else is likely to use. */
 export const lockSpace = 0x6d696c6c;
@@ -18,10 +23,12 @@ export interface ConnectorAtSink {
   readonly connectorId: string;
   /** Names the one service that may run the connector. Without it no session is terminated. */
   readonly owner?: string | undefined;
+  /** See `SinkContext`. */
+  readonly term?: Term | undefined;
   readonly signal: AbortSignal;
 }
 
-/** How long to wait. A session of an earlier run is terminated after `graceMs`. */
+/** How long to wait. A session of an earlier attempt is terminated after `graceMs`; one of a lower term at once, as its lease has ended. */
 export interface LockPatience {
   readonly boundMs: number;
   readonly graceMs: number;
@@ -32,11 +39,23 @@ const defaultPatience: LockPatience = { boundMs: 15_000, graceMs: 500 };
 const pollMs = 50;
 
 /** The application_name of a connector's sessions. Only by the full name does the next run of the same service recognize its own. */
-export function sinkSessionName(purpose: "apply" | "copy", { connectorId, owner }: ConnectorAtSink): string {
-  return `millrace ${purpose} ${connectorId}${owner === undefined ? "" : ` ${owner}`}`;
+export function sinkSessionName(purpose: "apply" | "copy", connector: ConnectorAtSink): string {
+  return sessionName(baseName(purpose, connector), connector);
 }
 
-/** For the session that applies. Returns when no other run has a session. Throws `sink_connection_lost`, which names the lock's holder. */
+function baseName(purpose: "apply" | "copy", { connectorId }: ConnectorAtSink): string {
+  return `millrace ${purpose} ${connectorId}`;
+}
+
+function standingOf(holder: BlockingSession, connector: ConnectorAtSink): SessionStanding {
+  const asApply = sessionStanding(holder, baseName("apply", connector), connector);
+  return asApply === "foreign" ? sessionStanding(holder, baseName("copy", connector), connector) : asApply;
+}
+
+/**
+ * For the session that applies. Returns when no other run has a session. Throws `sink_connection_lost`, which names the lock's holder, or
+ * `lease_lost`.
+ */
 export async function lockConnector(
   client: Client,
   connector: ConnectorAtSink,
@@ -47,10 +66,12 @@ export async function lockConnector(
 
 /**
  * For the other sessions, until the end of the transaction: an idle session between two copies must not block the next run after its network
- * connection was lost.
+ * connection was lost. A process that was frozen between two copies gets the lock too, as the next run shares it: its term tells. Throws as
+ * `lockConnector`.
  */
 export async function lockForCopy(client: Client, connector: ConnectorAtSink): Promise<void> {
   await lock(client, connector, "pg_try_advisory_xact_lock_shared", defaultPatience);
+  await requireTerm(client, connector);
 }
 
 /** Replaces the exclusive lock, which has shown that no other run is left, by a shared one, so that this run's other sessions can share it. */
@@ -76,8 +97,11 @@ async function lock(
     );
     if (rows[0]?.locked) return;
     const waitedMs = performance.now() - begunAt;
-    if (waitedMs > boundMs) throw lockTimeout(connectorId, await readHolders(client, connectorId));
-    if (waitedMs > graceMs && tryLock === "pg_try_advisory_lock") await endEarlierRun(client, connector);
+    const holders = await readHolders(client, connectorId);
+    if (holders.some((holder) => standingOf(holder, connector) === "newer")) throw leaseLost();
+    if (waitedMs > boundMs) throw lockTimeout(connectorId, holders);
+    if (tryLock === "pg_try_advisory_lock")
+      await endEarlierRuns(client, connector, holders, waitedMs > graceMs);
     await sleep(pollMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
@@ -96,12 +120,16 @@ async function readHolders(client: Client, connectorId: string): Promise<readonl
 }
 
 /** A session that is terminated during COMMIT may have committed or not. The checkpoint is read once the lock is free, and tells which. */
-async function endEarlierRun(client: Client, connector: ConnectorAtSink): Promise<void> {
-  if (connector.owner === undefined) return;
-  const ours = [sinkSessionName("apply", connector), sinkSessionName("copy", connector)];
-  const left = (await readHolders(client, connector.connectorId)).filter(
-    ({ isSameUser, applicationName }) => isSameUser && ours.includes(applicationName ?? ""),
-  );
+async function endEarlierRuns(
+  client: Client,
+  connector: ConnectorAtSink,
+  holders: readonly BlockingSession[],
+  isGraceOver: boolean,
+): Promise<void> {
+  const left = holders.filter((holder) => {
+    const standing = standingOf(holder, connector);
+    return standing === "older" || (standing === "same" && isGraceOver);
+  });
   if (left.length === 0) return;
   await client.query("select pg_terminate_backend(pid) from unnest($1::int4[]) as p (pid)", [
     left.map(({ pid }) => pid),

@@ -5,12 +5,12 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import type { CopyPart } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
-import { connectPostgres } from "../../../connection/postgres-client.ts";
 import { type Permits, Semaphore } from "../../../connection/semaphore.ts";
 import { SessionPool } from "../../../connection/session-pool.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import type { SnapshotPoint, TableRows } from "../../table-source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
+import { connectForRun, type SourceRun } from "../run-sessions.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks, measureTable } from "./table-copy.ts";
 
@@ -20,10 +20,11 @@ export class TableReader implements AsyncDisposable {
     private readonly connection: PostgresConnection,
     private readonly selection: TableSelection,
     private readonly signal: AbortSignal,
+    run: SourceRun,
     /** For the sessions that check these. */
     private readonly permits: Permits = new Semaphore(),
   ) {
-    this.#sessions = new SessionPool((until) => connectPostgres(connection, "snapshot", until, "source"));
+    this.#sessions = new SessionPool((until) => connectForRun(connection, "snapshot", until, run));
   }
 
   measure(table: TableShape): Promise<TableSize | null> {

@@ -126,7 +126,7 @@ export class SourcePublications {
     this.context.state.set(ownPublicationsKey, null);
     // The record first: if the process dies in between, publications without a record are reused; a record without them
     // would be a loss.
-    await this.context.state.saved();
+    await this.context.state.willMakeObjects();
     await dropOwnPublications(client, this.slot, null);
   }
 

@@ -10,6 +10,7 @@ import {
   withPostgres,
 } from "../../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import type { RunOwner } from "../../../connection/run-session.ts";
 import type { Permits } from "../../../connection/semaphore.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
@@ -28,7 +29,7 @@ export interface ConsistentPointRequest {
   readonly control: Client;
   readonly slot: string;
   readonly kind: SlotKind;
-  readonly owner: string | undefined;
+  readonly run: RunOwner;
   /** For the sessions that check the walsender. */
   readonly permits: Permits | undefined;
   /** Also ends what the point is used for. */
@@ -50,7 +51,7 @@ const cleanUpMs = 3_000;
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
   const { connection, control, slot, kind, permits, signal, stop } = request;
-  const replication = await openReplication(connection, request.owner, stop);
+  const replication = await openReplication(connection, request.run, stop);
   const pid = processIdOf(replication);
   const watch = watchSlotCreation(control, pid, request.warn);
   const giveUp = () => destroyClient(replication);
@@ -74,10 +75,10 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   }
 }
 
-/** Opens a walsender connection under the owner's name. Throws `source_permission_denied` with the SQL to run. */
+/** Opens a walsender connection under the run's name. Throws `source_permission_denied` with the SQL to run. */
 export async function openReplication(
   connection: PostgresConnection,
-  owner: string | undefined,
+  run: RunOwner,
   signal: AbortSignal,
 ): Promise<Client> {
   const client = await connectPostgres(connection, "replication", signal, "source").catch(
@@ -86,7 +87,7 @@ export async function openReplication(
     },
   );
   try {
-    await client.query(`SET application_name = ${escapeLiteral(walsenderName(owner))}`);
+    await client.query(`SET application_name = ${escapeLiteral(walsenderName(run))}`);
     await liftTransactionTimeout(client);
     return client;
   } catch (error) {

@@ -1,5 +1,6 @@
 // Frees a slot of the walsender that is reading from it. A walsender of an earlier run of this connector, whose client
-// died silently, is terminated. Any other one is waited for, and named in the error.
+// died silently or whose lease has ended, is terminated. One of a higher term ends this run. Any other one is waited for, and
+// named in the error.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
@@ -8,27 +9,40 @@ import {
   describeSession,
   sessionColumns,
 } from "../../../connection/blocking-session.ts";
+import {
+  type RunOwner,
+  type SessionStanding,
+  sessionName,
+  sessionStanding,
+} from "../../../connection/run-session.ts";
+import { leaseLost } from "../../../errors/lease-lost.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 const replicationName = "millrace replication";
 
 /**
- * The application name of a connector's walsenders. `owner` names the one service that may run the connector: every
- * other walsender of this name is left over from an earlier run of it.
+ * The application name of a connector's walsenders. `owner` names the one installation that may run the connector: every
+ * other walsender of this name is left over from an earlier run of it, or is one of a higher term.
  */
-export function walsenderName(owner: string | undefined): string {
-  return owner === undefined ? replicationName : `${replicationName} ${owner}`;
+export function walsenderName(run: RunOwner): string {
+  return sessionName(replicationName, run);
 }
 
-/** Any millrace's walsender of the same role: enough to drop a slot that is ours. */
-export function isOfThisService(holder: BlockingSession): boolean {
-  return holder.isSameUser && (holder.applicationName ?? "").startsWith(replicationName);
+/** What may be done with the walsender that holds a slot. */
+export type HolderJudgement = (holder: BlockingSession) => SessionStanding;
+
+/** Ends those of earlier runs of this connector. Without an owner none can be recognised. */
+export function earlierRuns(run: RunOwner): HolderJudgement {
+  return (holder) => sessionStanding(holder, replicationName, run);
 }
 
-/** A walsender of an earlier run of this connector. Without an owner none can be recognised. */
-export function isOfEarlierRun(owner: string | undefined): (holder: BlockingSession) => boolean {
-  return (holder) =>
-    owner !== undefined && holder.isSameUser && holder.applicationName === walsenderName(owner);
+/** Ends any millrace's walsender of the same role but one of a higher term: enough to drop a slot that is ours. */
+export function anyOfThisService(run: RunOwner): HolderJudgement {
+  return (holder) => {
+    const standing = sessionStanding(holder, replicationName, run);
+    const isOurs = holder.isSameUser && (holder.applicationName ?? "").startsWith(replicationName);
+    return standing === "foreign" && isOurs ? "same" : standing;
+  };
 }
 
 const holderQuery = `
@@ -41,13 +55,13 @@ const pollMs = 50;
 const foreignBoundMs = 2_000;
 
 /**
- * Returns when nothing reads from the slot. Terminates the walsender where `isOurs` says so, and waits for it at most
- * `boundMs`. Throws `slot_active`, which names the walsender, or `signal.reason`.
+ * Returns when nothing reads from the slot. Terminates the walsender where `judge` finds it to be of an earlier run, and waits for it
+ * at most `boundMs`. Throws `slot_active`, which names the walsender, `lease_lost`, or `signal.reason`.
  */
 export async function freeSlot(
   client: Client,
   slot: string,
-  isOurs: (holder: BlockingSession) => boolean,
+  judge: HolderJudgement,
   signal: AbortSignal,
   boundMs = 10_000,
 ): Promise<void> {
@@ -56,7 +70,9 @@ export async function freeSlot(
     const { rows } = await client.query<BlockingSession>(holderQuery, [slot]);
     const holder = rows[0];
     if (!holder) return;
-    const ours = isOurs(holder);
+    const standing = judge(holder);
+    if (standing === "newer") throw leaseLost();
+    const ours = standing !== "foreign";
     const waitedMs = performance.now() - begunAt;
     if (waitedMs > (ours ? boundMs : Math.min(boundMs, foreignBoundMs))) throw heldBy(slot, holder);
     if (ours && terminated !== holder.pid) {

@@ -12,6 +12,8 @@ export interface SlotState {
   readonly database: string | null;
   readonly isOfDatabase: boolean;
   readonly confirmedFlushLsn: string | null;
+  /** Two slots of one name that were made one after the other differ in it. It changes whenever the slot advances. */
+  readonly place: string | null;
   /** `reserved`, `extended`, `unreserved`, `lost`. */
   readonly walStatus: string | null;
   /** Since version 17, for a lost slot: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */

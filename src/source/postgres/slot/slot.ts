@@ -8,7 +8,8 @@ import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { serverVersion } from "../../../connection/server-version.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { freeSlot, isOfThisService } from "./slot-holder.ts";
+import type { DroppedBy } from "../../source.ts";
+import { anyOfThisService, freeSlot } from "./slot-holder.ts";
 import { type SlotState, slotMismatch } from "./slot-state.ts";
 
 export interface NewSlot {
@@ -24,10 +25,13 @@ export type SlotKind = "permanent" | "temporary";
 export const logEndSql =
   "case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end";
 
+/** Making a slot writes a record to the log. So its place is behind that of every slot that was made before. */
+const placeSql = "concat_ws(' ', s.restart_lsn, s.confirmed_flush_lsn, s.catalog_xmin)";
+
 /** Goes by name for columns that versions 16 and 17 added. */
 const stateQuery = `
 select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.database = current_database(), false) as "isOfDatabase",
-  s.confirmed_flush_lsn::text as "confirmedFlushLsn", s.wal_status as "walStatus",
+  s.confirmed_flush_lsn::text as "confirmedFlushLsn", ${placeSql} as place, s.wal_status as "walStatus",
   to_jsonb(s) ->> 'invalidation_reason' as "invalidationReason",
   current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize", current_setting('wal_level') as "walLevel",
   (${logEndSql})::text as "logEnd"
@@ -103,25 +107,34 @@ async function create(replication: Client, rest: string): Promise<NewSlot> {
   return { consistentPoint: parseLsn(row.consistent_point), snapshotName: row.snapshot_name };
 }
 
+const dropSql = `select pg_drop_replication_slot(s.slot_name) from pg_replication_slots s where s.slot_name = $1 and ${placeSql} = $2`;
+
+const dropMs = 10_000;
+
 /**
- * Drops the slot if it exists. Terminates a walsender of this service that reads from it, and waits at most `boundMs`.
- * Throws `slot_active` when something still reads from it, `slot_mismatch` when the slot is not ours.
+ * Drops the slot if it exists. Terminates a walsender of this service that reads from it. Throws `slot_active` when something
+ * still reads from it, `slot_mismatch` when the slot is not ours, `lease_lost`.
+ *
+ * A process that was frozen must not drop what a higher term has made meanwhile. So the slot that goes was there before
+ * `confirm` told that there was no higher term yet.
  */
 export async function dropSlot(
   client: Client,
   name: string,
   signal: AbortSignal,
-  boundMs = 10_000,
+  by: DroppedBy = {},
 ): Promise<void> {
-  const deadline = performance.now() + boundMs;
+  const deadline = performance.now() + dropMs;
   while (true) {
     const state = await readSlotState(client, name);
     if (!state.exists) return;
     const mismatch = slotMismatch(name, state);
     if (mismatch) throw mismatch;
-    await freeSlot(client, name, isOfThisService, signal, deadline - performance.now());
+    await freeSlot(client, name, anyOfThisService(by), signal, deadline - performance.now());
+    const { place } = await readSlotState(client, name);
+    await by.confirm?.();
     try {
-      await client.query("select pg_drop_replication_slot($1)", [name]);
+      await client.query(dropSql, [name, place]);
     } catch (error) {
       const state = sqlStateOf(error);
       if (state !== sqlState.objectInUse && state !== sqlState.undefinedObject) throw error;

@@ -10,8 +10,8 @@ import type { PostgresConnection } from "../../../connector/config/connection.ts
 import type { SourceContext } from "../../source.ts";
 import type { SnapshotPoint } from "../../table-source.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
-import { readSlotState, type SlotKind } from "./slot.ts";
-import { freeSlot, isOfEarlierRun } from "./slot-holder.ts";
+import { dropSlot, readSlotState, type SlotKind } from "./slot.ts";
+import { earlierRuns, freeSlot } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
 
@@ -23,6 +23,13 @@ export class SourceSlot {
     /** For the sessions that check snapshots' sessions; undefined: their number is not bounded. */
     private readonly permits: Permits | undefined,
   ) {}
+
+  /** Drops an earlier slot of the name. Before something is made at the source, the state has to know of it. */
+  async drop(client: Client, signal: AbortSignal): Promise<void> {
+    const { owner, term, state } = this.context;
+    await state.willMakeObjects();
+    await dropSlot(client, this.name, signal, { owner, term, confirm: () => state.willMakeObjects() });
+  }
 
   /** Creates the slot, which must not exist. Nothing else may use `control` meanwhile; `stop` ends waiting. */
   create(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
@@ -38,20 +45,22 @@ export class SourceSlot {
   /** Throws why the stream cannot continue from the checkpoint by this slot, or `slot_active`. */
   async check(client: Client, checkpoint: Checkpoint): Promise<void> {
     const problem = judgeSlot(this.name, await readSlotState(client, this.name), checkpoint);
-    if (problem) throw problem;
+    if (problem) {
+      // Another replica may have moved the slot since the checkpoint was read: that is no loss.
+      if ((this.context.term ?? null) !== null) await this.context.state.confirmTerm();
+      throw problem;
+    }
     await this.free(client);
   }
 
-  /** Terminates the walsender of an earlier run. Throws `slot_active` when something else reads from the slot. */
+  /** Terminates the walsender of an earlier run. Throws `slot_active` when something else reads from the slot, or `lease_lost`. */
   free(client: Client): Promise<void> {
-    const { owner, signal } = this.context;
-    return freeSlot(client, this.name, isOfEarlierRun(owner), signal);
+    return freeSlot(client, this.name, earlierRuns(this.context), this.context.signal);
   }
 
   /** Returns the name of the server's current log. Throws why the checkpoint is not a position in it. */
   async checkLog(checkpoint: Checkpoint): Promise<string> {
-    const { owner, signal } = this.context;
-    const replication = await openReplication(this.connection, owner, signal);
+    const replication = await openReplication(this.connection, this.context, this.context.signal);
     try {
       const log = await readLog(replication);
       const problem = judgeLog(log, checkpoint);
@@ -66,8 +75,18 @@ export class SourceSlot {
 
   #point(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
     const { connection, permits } = this;
-    const { owner, signal, events } = this.context;
+    const { signal, events } = this.context;
     const warn = (reason: string | null) => events.warning("slot", reason);
-    return takeConsistentPoint({ connection, control, slot, kind, owner, permits, signal, stop, warn });
+    return takeConsistentPoint({
+      connection,
+      control,
+      slot,
+      kind,
+      run: this.context,
+      permits,
+      signal,
+      stop,
+      warn,
+    });
   }
 }

@@ -86,9 +86,16 @@ test("figures that are not known are dashes, and there are none before the first
   const facts = mainFacts(given({ status }), null);
   expect(facts.slice(0, 2).map(({ value }) => value)).toEqual(["–", "–"]);
   expect(facts.at(-1)?.note).toBe("100 on their way");
-  expect(furtherFacts(given({ status }), Date.parse(at)).map(({ label }) => label)).toEqual([
+  expect(furtherFacts(given({ status }), Date.parse(at), false).map(({ label }) => label)).toEqual([
     ...["Slot", "Durable up to", "Copied in this run", "Run began", "Created"],
   ]);
+});
+
+test("the replica that runs a connector is shown where there are several", () => {
+  const replicaOf = (status: ConnectorStatus) =>
+    furtherFacts(given({ status }), Date.parse(at), true).find(({ label }) => label === "Replica")?.value;
+  expect(replicaOf({ state: realtime, status: { heartbeat: {} }, replica: "a" })).toBe("a");
+  expect(replicaOf({ state: { start: {} }, status: { start: {} } })).toBe("none");
 });
 
 test("a connector that only copies has no lag", () => {

@@ -1,0 +1,27 @@
+// A status as a line of the log.
+
+import type { HistoryComponent, Status } from "../../connector/status.ts";
+import type { Log } from "../../log.ts";
+
+/** The names of a status' phase and health. */
+export function phaseOf({ state, status }: Status): { readonly state: string; readonly health: string } {
+  const [phase = ""] = Object.keys(state);
+  const [health = ""] = Object.keys(status);
+  return { state: phase, health };
+}
+
+export function logStatus(
+  log: Log,
+  run: { readonly connector: string; readonly run: string },
+  component: HistoryComponent,
+  status: Status,
+): void {
+  const { state, status: health } = status;
+  const name = state.snapshot?.name ?? state.realtime?.name ?? state.initialize?.sub_state;
+  const named = name === undefined ? {} : { name };
+  const facts = { ...run, component, ...phaseOf(status), ...named };
+  const fields = { ...facts, ...health.retry, ...health.warning, ...health.skipped, ...health.failed };
+  if (health.failed) log.error(fields, "connector failed");
+  else if (health.retry || health.warning) log.warn(fields, "connector needs attention");
+  else log.info(fields, "connector status");
+}
