@@ -1,10 +1,11 @@
 // Compiles the program into one file with everything in it: both workers, the migrations, PGlite with a prepared data
-// directory, the console, and Swagger UI.
+// directory, the console, the documentation, and Swagger UI.
 
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { bundleConsole } from "../src/api/console/bundle-console.ts";
 import { embeddedDirectoryName } from "../src/api/console/console-assets.ts";
+import { documentsDirectoryName } from "../src/api/documents/document-files.ts";
 import { preparedArchiveName } from "../src/state/embedded/embedded-files.ts";
 import { prepareArchive } from "../src/state/embedded/prepared-archive.ts";
 
@@ -60,7 +61,16 @@ export async function compile(
       ...["--define", '__dirname="/"', "--define", '__filename="/"'],
       // Files next to the binary must not change what it does.
       ...["--no-compile-autoload-dotenv", "--no-compile-autoload-bunfig"],
-      ...["--asset", "drizzle", "--asset", preparedArchive, "--asset", consoleBundle],
+      ...[
+        "--asset",
+        "drizzle",
+        "--asset",
+        preparedArchive,
+        "--asset",
+        consoleBundle,
+        "--asset",
+        documentsDirectoryName,
+      ],
       ...(target === null ? [] : [`--target=${target}`]),
       ...(metafile === null ? [] : [`--metafile=${metafile}`]),
       ...["--outfile", outfile],

@@ -4,6 +4,7 @@
 import { Elysia } from "elysia";
 import { readConsoleAssets } from "./api/console/console-assets.ts";
 import { consolePatterns, consoleRoutes } from "./api/console/console-routes.ts";
+import { documentPatterns, documentRoutes } from "./api/documents/document-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
 import {
   type AccessOf,
@@ -42,6 +43,8 @@ export interface AppDependencies {
   readonly reportFault: ReportFault;
 }
 
+const pagePatterns = [...consolePatterns, ...documentPatterns];
+
 /** The types of all routes, for Eden: `treaty<App>("localhost:3000")`. */
 export type App = ReturnType<typeof createApp>;
 
@@ -55,10 +58,11 @@ export function createApp(dependencies: AppDependencies) {
   });
   // Without standardHostname the router finds no path after a host of fewer than four characters.
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
-    .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes, ...consolePatterns]))
+    .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes, ...pagePatterns]))
     .use(hostGuard(acceptsHost))
     .use(crossSiteGuard)
     .use(consoleRoutes(readConsoleAssets))
+    .use(documentRoutes())
     .use(authenticationGuard(authentication, accessOf))
     .use(queryGuard)
     .use(documentation)

@@ -43,6 +43,9 @@ export function ServicePage() {
       <section class="stack tight" aria-labelledby="more">
         <h2 id="more">More</h2>
         <ul class="stack tight">
+          <More href="/docs" name="Documentation">
+            Of this version.
+          </More>
           <More href="/swagger" name="API">
             Every endpoint, to read and to try.
           </More>
