@@ -1,7 +1,7 @@
 // One replica of several, with what can be made to fail for it alone: its line to the state, its lines to sources and sinks, its clock.
 
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ApiClient } from "../../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../../src/demo/service-process.ts";
@@ -96,8 +96,7 @@ export class ChaosReplica implements AsyncDisposable {
   }
 
   async kill(): Promise<void> {
-    this.isAble = false;
-    await this.service.kill();
+    await this.#end(() => this.service.kill());
   }
 
   async launch(): Promise<void> {
@@ -107,8 +106,7 @@ export class ChaosReplica implements AsyncDisposable {
 
   /** In order. */
   async leave(): Promise<void> {
-    this.isAble = false;
-    const { code } = await this.service.stop(60_000);
+    const { code } = await this.#end(() => this.service.stop(60_000));
     if (code !== 0) throw new Error(`${this.name} was told to stop and ended with ${code}`);
   }
 
@@ -124,8 +122,18 @@ export class ChaosReplica implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.service.kill();
+    await this.kill();
     await this.owned.disposeAsync();
+  }
+
+  async #end<Result>(how: () => Promise<Result>): Promise<Result> {
+    this.isAble = false;
+    const { pid } = this.service;
+    const result = await how();
+    // libfaketime leaves these behind.
+    for (const file of ["faketime_shm_", "sem.faketime_sem_"])
+      if (this.clockFile) await rm(`/dev/shm/${file}${pid}`, { force: true });
+    return result;
   }
 }
 
