@@ -10,6 +10,7 @@ import { randomConnector } from "../support/random-connector.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const ids = Array.from({ length: 300 }, (_, index) => `c${index}`);
 const bodies = ids.map((id) => fc.sample(randomConnector(id), 1)[0] as unknown as ConnectorRequest);
@@ -18,7 +19,10 @@ test("300 connectors are read as they were sent, and sent back they stay undistu
   await using runtime = await RuntimeFixture.open();
   const { connectors } = runtime;
   for (const body of bodies) expect(await connectors.createOrReplace(body.id, body, null)).toBe("created");
-  const before = await connectors.list();
+  const before = await waitFor("all of them to be at rest", async () => {
+    const all = await connectors.list();
+    return all.every(({ status }) => status.state.disabled) ? all : null;
+  });
   for (const [index, { connector }] of before.entries())
     expect(givenDifferences(bodies[index], redactConnector(connector))).toEqual([]);
   await runtime.board.flush();
