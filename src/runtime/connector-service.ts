@@ -79,13 +79,15 @@ export class StoredConnectorService implements ConnectorService {
       await this.#untilDeleted(id);
       const clone = cloneFrom === null ? null : await this.context.state.connectors.get(cloneFrom);
       const resolve = (existing: StoredConnector | null) => {
+        if (existing) refuseIfDeleted(existing);
         requireCondition(id, existing?.given ?? null, precondition);
         const { config = null } = clone ?? existing ?? {};
         return resolveGiven(request, { id, stored: config, replaces: existing !== null && clone === null });
       };
       if (await this.#replace(id, resolve)) return "replaced";
       if (await this.#insertFirst(id, () => resolve(null))) return "created";
-      await this.#replace(id, resolve);
+      // Made by another replica meanwhile, and deleted again.
+      if (!(await this.#replace(id, resolve))) throw beingDeleted(id);
       return "replaced";
     });
   }
