@@ -20,7 +20,12 @@ import type { HistoryEntry } from "../connector/status.ts";
 import type { TableStatus } from "../connector/table-status.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
-import { type ConnectorChange, noRound, type StoredConnector } from "../state/stores/connector-store.ts";
+import {
+  type ConnectorChange,
+  connectorNotFound,
+  noRound,
+  type StoredConnector,
+} from "../state/stores/connector-store.ts";
 import { KeyedQueue } from "./keyed-queue.ts";
 import { needsFreshStart } from "./run/fresh-start.ts";
 import type { StatusBoard } from "./status/status-board.ts";
@@ -99,7 +104,7 @@ export class StoredConnectorService implements ConnectorService {
         requireCondition(id, stored.given, precondition);
         return patchConnector(stored.given, patch);
       });
-      if (!isThere) throw notFound(id);
+      if (!isThere) throw connectorNotFound(id);
       return this.get(id);
     });
   }
@@ -111,7 +116,7 @@ export class StoredConnectorService implements ConnectorService {
         if (!isDeletion) refuseIfDeleted(stored);
         return this.#changeFor(command, stored);
       });
-      if (!isThere) throw notFound(id);
+      if (!isThere) throw connectorNotFound(id);
     });
     if (isDeletion) await this.context.supervisor.settled(id, deletionMs);
   }
@@ -276,10 +281,6 @@ function removalText(removed: readonly string[]): string {
 
 function refuseIfDeleted({ id, deletion }: StoredConnector): void {
   if (deletion) throw beingDeleted(id);
-}
-
-function notFound(id: string): MillraceError {
-  return new MillraceError("connector_not_found", `There is no connector ${id}.`);
 }
 
 export function beingDeleted(id: string): MillraceError {

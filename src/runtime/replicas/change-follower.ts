@@ -4,16 +4,9 @@
 import type { Task } from "../../connector/task.ts";
 import { unfinishedStates } from "../../connector/task-state.ts";
 import type { Log } from "../../log.ts";
+import type { Notice } from "../../state/notices.ts";
 import type { StoredConnector } from "../../state/stores/connector-store.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
-
-/** What other replicas have changed. The state tells it. */
-export type ChangeNotice =
-  | { readonly what: "connector"; readonly connector: string }
-  | { readonly what: "task"; readonly connector: string; readonly task: string }
-  | { readonly what: "lease"; readonly connector: string }
-  /** Notices may have been missed. */
-  | { readonly what: "missed" };
 
 type Described = Pick<StoredConnector, "id" | "given" | "createdAt">;
 
@@ -52,7 +45,7 @@ interface Known {
 export class ChangeFollower implements StatusWatch, AsyncDisposable {
   readonly #known = new Map<string, Known>();
   /** Notices to work off, in their order. Another one about the same thing says nothing more. */
-  readonly #waiting = new Map<string, ChangeNotice>();
+  readonly #waiting = new Map<string, Notice>();
   #working: Promise<void> | null = null;
   #cancel: (() => void) | null = null;
   #isClosed = false;
@@ -65,7 +58,7 @@ export class ChangeFollower implements StatusWatch, AsyncDisposable {
   }
 
   /** Must be told what other replicas have changed, and may be told more. */
-  noticed(notice: ChangeNotice): void {
+  noticed(notice: Notice): void {
     if (notice.what === "lease" || this.#isClosed) return;
     this.#waiting.set(JSON.stringify(notice), notice);
     this.#work();
@@ -119,7 +112,7 @@ export class ChangeFollower implements StatusWatch, AsyncDisposable {
     }
   }
 
-  async #follow(notice: ChangeNotice): Promise<void> {
+  async #follow(notice: Notice): Promise<void> {
     switch (notice.what) {
       case "connector":
         return this.#followConnector(notice.connector);

@@ -2,6 +2,7 @@
 // Who holds what is the keeper's; it tells what this replica gains, and the status board what it releases.
 
 import type { Log } from "../../log.ts";
+import type { Notice, Notices } from "../../state/notices.ts";
 import type { InstallationView } from "../../state/stores/lease-store.ts";
 import type { TaskStore } from "../../state/stores/task-store.ts";
 import type { ConnectorWatch } from "../connector-service.ts";
@@ -9,7 +10,7 @@ import type { EventHub } from "../events/event-hub.ts";
 import type { RuntimeEvents } from "../events/runtime-events.ts";
 import type { StatusBoard } from "../status/status-board.ts";
 import { type LocalStatuses, type ReportElsewhere, SharedStatuses } from "../status/statuses.ts";
-import { ChangeFollower, type ChangeFollowerContext, type ChangeNotice } from "./change-follower.ts";
+import { ChangeFollower, type ChangeFollowerContext } from "./change-follower.ts";
 import { Installation } from "./installation.ts";
 import { ReportReader, type ReportReaderContext } from "./report-reader.ts";
 import { ReportWriter, type ReportWriterContext } from "./report-writer.ts";
@@ -22,7 +23,7 @@ export interface ReplicaBoardsContext {
   readonly connectors: ChangeFollowerContext["connectors"];
   readonly tasks: Pick<TaskStore, "find">;
   readonly reports: ReportWriterContext["store"] & ReportReaderContext["store"];
-  readonly notices: { listen(listener: (notice: ChangeNotice) => void): () => void };
+  readonly notices: Notices;
   readonly replicaId: string;
   readonly instance: string;
   /** Whether this replica holds the connector now, by the clock. */
@@ -109,7 +110,7 @@ export class ReplicaBoards implements AsyncDisposable {
     await Promise.all([this.#reader, this.#writer, this.#changes].map((part) => part[Symbol.asyncDispose]()));
   }
 
-  #noticed(notice: ChangeNotice): void {
+  #noticed(notice: Notice): void {
     // A crash of the state's server, which empties the table of reports, ends the session that listens.
     if (notice.what === "missed") this.#writer.writeAllAgain();
     this.#changes.noticed(notice);

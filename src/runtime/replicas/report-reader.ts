@@ -3,19 +3,13 @@
 import { parseRunReport, parseTables } from "../../connector/run-report.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Log } from "../../log.ts";
+import type { StoredReport } from "../../state/stores/report-store.ts";
 import type { ReportElsewhere, ReportsElsewhere } from "../status/statuses.ts";
-
-export interface ReadReport {
-  readonly connectorId: string;
-  readonly holder: string;
-  readonly version: number;
-  readonly body: string;
-}
 
 export interface ReportReaderContext {
   readonly store: {
     /** Reports on statuses by others, above the versions that were seen of each holder. */
-    since(self: string, seen: ReadonlyMap<string, number>): Promise<readonly ReadReport[]>;
+    since(self: string, seen: ReadonlyMap<string, number>): Promise<readonly StoredReport[]>;
     tables(connectorId: string): Promise<string | null>;
   };
   /** This life of the replica. */
@@ -100,7 +94,7 @@ export class ReportReader implements ReportsElsewhere, AsyncDisposable {
     }
   }
 
-  #take(read: readonly ReadReport[]): void {
+  #take(read: readonly StoredReport[]): void {
     if (read.length === 0 || this.#isClosed) return;
     const seen = new Map(this.#seen);
     for (const { connectorId, holder, version, body } of read) {

@@ -5,21 +5,13 @@
 import type { RunReport } from "../../connector/run-report.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Log } from "../../log.ts";
+import type { NewReport } from "../../state/stores/report-store.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
 import { areTablesDue, isStatusDue, type Written, writeMs } from "./report-decisions.ts";
 
-export interface ReportToSave {
-  readonly connectorId: string;
-  readonly term: number;
-  readonly kind: "status" | "tables";
-  /** Rises with each statement of this holder. */
-  readonly version: number;
-  readonly body: string;
-}
-
 export interface ReportWriterContext {
   /** In one statement. What an older term reports is dropped. */
-  readonly store: { save(holder: string, reports: readonly ReportToSave[]): Promise<void> };
+  readonly store: { save(holder: string, reports: readonly NewReport[]): Promise<void> };
   /** This life of the replica. */
   readonly holder: string;
   /** Alone, nobody reads what is written. */
@@ -48,7 +40,7 @@ interface Held {
 
 interface Due {
   readonly held: Held;
-  readonly report: ReportToSave;
+  readonly report: NewReport;
   readonly written: Written;
 }
 
@@ -173,7 +165,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
     return this.#toWrite(id, held, "tables", content, JSON.stringify(this.context.tables.list(id, runId)));
   }
 
-  #toWrite(connectorId: string, held: Held, kind: ReportToSave["kind"], content: string, body: string): Due {
+  #toWrite(connectorId: string, held: Held, kind: NewReport["kind"], content: string, body: string): Due {
     const { term } = held;
     const written: Written = { term, content, atMs: this.#lookedAtMs, length: body.length };
     return { held, report: { connectorId, term, kind, version: this.#version, body }, written };

@@ -88,7 +88,7 @@ export class ConnectorStore {
   /** Throws `connector_not_found`. */
   async get(id: string): Promise<StoredConnector> {
     const stored = await this.find(id);
-    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
+    if (!stored) throw connectorNotFound(id);
     return stored;
   }
 
@@ -235,6 +235,10 @@ export async function resealConnectors(database: Database, from: Cipher, to: Cip
     await database.update(connectors).set(sealed).where(eq(connectors.id, row.id));
   }
   return rows.length;
+}
+
+export function connectorNotFound(id: string): MillraceError {
+  return new MillraceError("connector_not_found", `There is no connector ${id}.`);
 }
 
 function associatedData(id: string): string {

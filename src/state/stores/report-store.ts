@@ -15,6 +15,7 @@ export interface NewReport {
   readonly connectorId: string;
   readonly term: number;
   readonly kind: "status" | "tables";
+  /** Rises with each statement of this holder. */
   readonly version: number;
   readonly body: string;
 }

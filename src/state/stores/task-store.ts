@@ -7,6 +7,7 @@ import type { Term } from "../../connector/term.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "../database.ts";
 import { leases, tasks } from "../schema.ts";
+import { connectorNotFound } from "./connector-store.ts";
 import { fenced, lockLease } from "./fence.ts";
 
 /** The most tasks that a listing returns. */
@@ -64,7 +65,7 @@ export class TaskStore {
       return rows[0] ?? null;
     } catch (error) {
       if (sqlState(error) !== foreignKeyViolation) return stored(Promise.reject(error));
-      throw new MillraceError("connector_not_found", `There is no connector ${values.connectorId}.`);
+      throw connectorNotFound(values.connectorId);
     }
   }
 

@@ -6,14 +6,13 @@ import type { Status } from "../../../src/connector/status.ts";
 import { createLog } from "../../../src/log.ts";
 import type { EventHub } from "../../../src/runtime/events/event-hub.ts";
 import { RuntimeEvents } from "../../../src/runtime/events/runtime-events.ts";
-import type { ChangeNotice } from "../../../src/runtime/replicas/change-follower.ts";
 import { ReplicaBoards } from "../../../src/runtime/replicas/replica-boards.ts";
-import type { ReadReport } from "../../../src/runtime/replicas/report-reader.ts";
-import type { ReportToSave } from "../../../src/runtime/replicas/report-writer.ts";
 import { StatusBoard } from "../../../src/runtime/status/status-board.ts";
 import { LocalStatuses } from "../../../src/runtime/status/statuses.ts";
+import type { Notice } from "../../../src/state/notices.ts";
 import type { HistoryStore } from "../../../src/state/stores/history-store.ts";
 import type { InstallationView, ReplicaView } from "../../../src/state/stores/lease-store.ts";
+import type { NewReport, StoredReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { runMetrics } from "../../support/run-metrics.ts";
 
@@ -23,16 +22,16 @@ const log = createLog({ level: "silent", readable: false, write: () => {} });
 
 /** The state that the replicas share. */
 class SharedTables {
-  readonly reports = new Map<string, ReadReport & { readonly kind: string }>();
+  readonly reports = new Map<string, StoredReport & { readonly kind: string }>();
   readonly connectors = new Map<string, never>();
-  readonly listeners = new Map<string, (notice: ChangeNotice) => void>();
+  readonly listeners = new Map<string, (notice: Notice) => void>();
 
-  save(holder: string, saved: readonly ReportToSave[]): void {
+  save(holder: string, saved: readonly NewReport[]): void {
     for (const { connectorId, kind, version, body } of saved)
       this.reports.set(`${connectorId} ${kind}`, { connectorId, holder, version, body, kind });
   }
 
-  since(self: string, seen: ReadonlyMap<string, number>): ReadReport[] {
+  since(self: string, seen: ReadonlyMap<string, number>): StoredReport[] {
     return [...this.reports.values()].filter(
       ({ kind, holder, version }) =>
         kind === "status" && holder !== self && version > (seen.get(holder) ?? 0),
@@ -202,7 +201,7 @@ test("a connector that another replica makes and deletes is told, and forgotten"
   const { tables, clock, a, b } = await pair();
   b.told();
   tables.add("events");
-  const notice: ChangeNotice = { what: "connector", connector: "events" };
+  const notice: Notice = { what: "connector", connector: "events" };
   tables.listeners.get("b")?.(notice);
   a.boards.watch.connectorCreated("events");
   a.gain("events", 1);

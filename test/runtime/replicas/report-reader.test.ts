@@ -2,7 +2,8 @@
 
 import { expect, test } from "bun:test";
 import type { RunReport } from "../../../src/connector/run-report.ts";
-import { type ReadReport, ReportReader } from "../../../src/runtime/replicas/report-reader.ts";
+import { ReportReader } from "../../../src/runtime/replicas/report-reader.ts";
+import type { StoredReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 const report: RunReport = {
@@ -14,7 +15,7 @@ const report: RunReport = {
 /** The table of reports, as the state has it. */
 function rig() {
   const clock = new ManualClock();
-  const table = new Map<string, ReadReport>();
+  const table = new Map<string, StoredReport>();
   const state = { isAway: false, hasOthers: true, polls: 0, warnings: 0, tables: null as string | null };
   const came: string[] = [];
   const reader = new ReportReader({
@@ -22,7 +23,7 @@ function rig() {
       since: async (self, seen) => {
         state.polls += 1;
         if (state.isAway) throw new Error("away");
-        const isNew = ({ holder, version }: ReadReport) =>
+        const isNew = ({ holder, version }: StoredReport) =>
           holder !== self && version > (seen.get(holder) ?? 0);
         return [...table.values()].filter(isNew);
       },

@@ -2,7 +2,8 @@
 
 import { expect, test } from "bun:test";
 import type { RunReport } from "../../../src/connector/run-report.ts";
-import { type ReportToSave, ReportWriter } from "../../../src/runtime/replicas/report-writer.ts";
+import { ReportWriter } from "../../../src/runtime/replicas/report-writer.ts";
+import type { NewReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 function reportOf(rows: number): RunReport {
@@ -16,7 +17,7 @@ function reportOf(rows: number): RunReport {
 
 function rig() {
   const clock = new ManualClock();
-  const statements: (readonly ReportToSave[])[] = [];
+  const statements: (readonly NewReport[])[] = [];
   const lost = new Set<string>();
   const reports = new Map<string, RunReport>();
   const revisions = new Map<string, number>();
