@@ -1,6 +1,6 @@
 // The embedded state under `kill -9`, at random moments of a start, of writes and of a key rotation: each death is followed by a
 // start that works and holds all that was acknowledged. MILLRACE_KILLS sets how many deaths; with MILLRACE_BURN=1 a process burns
-// each core meanwhile, which moves the deaths to other places.
+// each core meanwhile, which moves the deaths to other places. MILLRACE_KILL_LANES kills so many services side by side.
 
 import { expect, test } from "bun:test";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -12,6 +12,7 @@ import { compiledBinary } from "../support/compiled-binary.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 
 const kills = Number(process.env.MILLRACE_KILLS ?? 100);
+const lanes = Number(process.env.MILLRACE_KILL_LANES ?? 1);
 /** A state of its own for so many deaths: it grows with each. */
 const killsPerState = 25;
 
@@ -112,17 +113,25 @@ test(`a state opens after each of ${kills} deaths`, async () => {
   const command = await compiledBinary();
   using _burning = burn();
   const begunAt = performance.now();
-  for (let kill = 0; kill < kills; ) {
-    await using victim = await Victim.create(command);
-    for (let i = 0; i < killsPerState && kill < kills; i++, kill++) {
-      const deaths = [
-        () => victim.dieAmidStart(),
-        () => victim.dieAmidWrites(),
-        () => victim.dieAmidRotation(),
-      ];
-      await deaths[kill % deaths.length]!();
-      await victim.expectWhole();
+  let begun = 0;
+  let survived = 0;
+  const lane = async () => {
+    while (begun < kills) {
+      await using victim = await Victim.create(command);
+      for (let i = 0; i < killsPerState && begun < kills; i++) {
+        const deaths = [
+          () => victim.dieAmidStart(),
+          () => victim.dieAmidWrites(),
+          () => victim.dieAmidRotation(),
+        ];
+        await deaths[begun++ % deaths.length]!();
+        await victim.expectWhole();
+        survived++;
+      }
+      const seconds = Math.round((performance.now() - begunAt) / 1000);
+      console.log(`${survived} of ${kills} deaths, after ${seconds} s`);
     }
-    console.log(`${kill} of ${kills} deaths, after ${Math.round((performance.now() - begunAt) / 1000)} s`);
-  }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  expect(survived).toBe(kills);
 }, 7_200_000);
