@@ -24,11 +24,12 @@ import { Sharing } from "./runtime/replicas/sharing.ts";
 import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
 import { LiveSampleService } from "./runtime/samples/sample-service.ts";
+import { sleep } from "./runtime/sleep.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
 import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
-import { Supervisor } from "./runtime/supervisor.ts";
+import { Supervisor, type SupervisorContext } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
@@ -51,8 +52,16 @@ export interface RunningService extends AsyncDisposable {
 /** A request may wait for a validation, which takes up to a minute. */
 const idleTimeoutSeconds = 90;
 
-/** Throws `invalid_setting`, `encryption_key_mismatch` or `state_unavailable` when it cannot start. */
-export async function startService(settings: Settings, log: Log, version: string): Promise<RunningService> {
+/**
+ * `startRun`: makes an attempt of a run. A benchmark of the rest simulates them.
+ * Throws `invalid_setting`, `encryption_key_mismatch` or `state_unavailable` when it cannot start.
+ */
+export async function startService(
+  settings: Settings,
+  log: Log,
+  version: string,
+  startRun = runsInThreads(settings),
+): Promise<RunningService> {
   const declared = await readDeclared(settings, process.env);
   await using starting = new AsyncDisposableStack();
   const self = replicaOf(settings, version);
@@ -77,7 +86,6 @@ export async function startService(settings: Settings, log: Log, version: string
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
   });
   board.listener = metrics;
-  const workers = workerThreads(settings.workerThreads ?? undefined);
   const sharing =
     state.shared &&
     new Sharing({
@@ -88,7 +96,7 @@ export async function startService(settings: Settings, log: Log, version: string
   const supervisor: Supervisor = starting.use(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
-      startRun: (request, events) => new ConnectorRun(request, events, workers),
+      startRun,
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
       ...{ nowMs: Date.now, random: Math.random, sleep },
@@ -145,6 +153,11 @@ export async function startService(settings: Settings, log: Log, version: string
     reload: async () => apply(await readDeclared(settings, process.env)),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function runsInThreads({ workerThreads: most }: Settings): SupervisorContext["startRun"] {
+  const workers = workerThreads(most ?? undefined);
+  return (request, events) => new ConnectorRun(request, events, workers);
 }
 
 /** This process among others that may share the state. */
@@ -285,18 +298,4 @@ function reportFault(log: Log, { error, method, path }: Fault): string {
   const id = Bun.randomUUIDv7();
   log.error({ id, method, path, error }, "a request failed by a fault of ours");
   return id;
-}
-
-/** Ends early, without an error, when the signal does. */
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const finish = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    signal.addEventListener("abort", finish);
-  });
 }
