@@ -41,7 +41,9 @@ async function measure(bench: ReplicaBench, what: string): Promise<Measured> {
   const load = await bench.meter.during(() => Bun.sleep(options.watch * 1_000));
   const seconds = (performance.now() - startedMs) / 1_000;
   const replicaCpu = bench.replicas.map((replica, i) => (cpu(replica) - (before[i] ?? 0)) / seconds);
-  return { what, load, replicaCpu };
+  const measured = { what, load, replicaCpu };
+  console.error(table([measured]));
+  return measured;
 }
 
 async function simulatedFigures(): Promise<readonly Measured[]> {
@@ -66,7 +68,7 @@ async function comparison(count: number): Promise<readonly Measured[]> {
     await using bench = await ReplicaBench.start(ownCommand(), options.replicas);
     await bench.create(real.connectors);
     figures.push(await measure(bench, `${count} real, idle`));
-    using _load = real.write();
+    await using _load = await real.write();
     figures.push(await measure(bench, `${count} real, busy`));
   }
   for (const prefix of ["idle", busyPrefix]) {

@@ -33,19 +33,31 @@ export class RealConnectors implements AsyncDisposable {
   }
 
   /** Each connector gets its changes one by one, at moments of its own, until this is disposed of. */
-  write(): Disposable {
+  async write(): Promise<AsyncDisposable> {
     const { length } = this.connectors;
-    const startedMs = performance.now();
-    let next = 0;
-    const insertDue = () => {
-      const due = ((performance.now() - startedMs) / 1_000) * changesPerSecond * length;
-      for (; next < due; next++) {
-        const sql = `insert into t${next % length} (v) values ('a change')`;
-        void this.server.query(sql, database).catch(() => {});
-      }
+    const client = await this.server.connect(database);
+    const [{ pid } = { pid: 0 }] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid"))
+      .rows;
+    const writing = client.query(`
+      do $$
+      declare began timestamptz := clock_timestamp();
+      begin
+        for n in 0..2000000000 loop
+          perform pg_sleep(n / ${changesPerSecond * length}.0 - extract(epoch from clock_timestamp() - began));
+          execute format('insert into %I (v) values (''a change'')', 't' || (n % ${length}));
+          commit;
+        end loop;
+      end $$`);
+    const ended = writing.then(
+      () => {},
+      () => {},
+    );
+    return {
+      [Symbol.asyncDispose]: async () => {
+        await this.server.query(`select pg_terminate_backend(${pid})`, database);
+        await ended;
+      },
     };
-    const timer = setInterval(insertDue, 5);
-    return { [Symbol.dispose]: () => clearInterval(timer) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
