@@ -29,6 +29,8 @@ export interface Holding {
   readonly term: Term;
   /** Whether, for now, deletions go on and nothing else. */
   readonly deletesOnly: () => boolean;
+  /** Makes the tasks pending that somebody ran before, who is gone. */
+  readonly releaseTasks: () => Promise<void>;
   /** The connector is gone from the state. */
   readonly onGone: () => void;
 }
@@ -118,10 +120,9 @@ export class SupervisedConnector {
     this.#reconciling = null;
   }
 
-  /** Whoever ran the connector's tasks before is gone. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) return;
-    await this.context.state.tasks.releaseRunning(this.holding.id, this.holding.term);
+    await this.holding.releaseTasks();
     this.#hasBegun = true;
   }
 

@@ -30,6 +30,8 @@ export class Supervisor implements AsyncDisposable {
   readonly #ending = new Map<string, Ending>();
   /** Terms of connectors that are taken as soon as their earlier runs have ended. */
   readonly #awaiting = new Map<string, number>();
+  /** That no task counts as running any more that ran before the start; null: not tried, or it has failed. */
+  #released: Promise<void> | null = null;
   #deletesOnly = true;
   #closed = false;
 
@@ -143,6 +145,7 @@ export class Supervisor implements AsyncDisposable {
     if (this.#closed || this.#held.has(id)) return;
     const holding: Holding = {
       ...{ id, term, deletesOnly: () => this.#deletesOnly },
+      releaseTasks: () => this.#releaseTasks(id, term),
       onGone: () => {
         if (this.#held.get(id)?.connector !== connector) return;
         this.#held.delete(id);
@@ -151,6 +154,17 @@ export class Supervisor implements AsyncDisposable {
     const connector = new SupervisedConnector(holding, this.context);
     this.#held.set(id, { term, connector });
     connector.reconcile();
+  }
+
+  /** Where nobody else can run any, one statement releases those of all connectors, before the first of them begins. */
+  async #releaseTasks(id: string, term: Term): Promise<void> {
+    const { tasks } = this.context.state;
+    if (term !== null) return tasks.releaseRunning(id, term);
+    this.#released ??= tasks.releaseAllRunning().catch((error: unknown) => {
+      this.#released = null;
+      throw error;
+    });
+    return this.#released;
   }
 
   #end(id: string, how: "stop" | "cut"): Promise<void> {

@@ -80,7 +80,7 @@ async function expectContents(options: StateOptions, version: number): Promise<v
   });
   expect((await state.sourceRecords.load(id))?.text).toBe(version >= 2 ? "of the source" : undefined);
   // Whoever ran a task is gone.
-  await state.tasks.releaseRunning(id, null);
+  await state.tasks.releaseAllRunning();
   const tasks = await state.tasks.list(id);
   expect(tasks.map(({ state, progress }) => [state, progress?.rows])).toEqual([
     ["Done", 9007199254740991],

@@ -246,7 +246,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       const { id } = await state.tasks.create("cut", task("orders"));
       await state.tasks.change("cut", id, claimTask);
       await state.tasks.saveProgress("cut", id, { rows: 5, bytes: 50, estimated_rows: 10 }, null);
-      await state.tasks.releaseRunning("cut", null);
+      await state.tasks.releaseAllRunning();
       const recovered = await state.tasks.find("cut", id);
       expect(recovered).toMatchObject({
         state: "Pending",

@@ -2,12 +2,17 @@
 // deadline beside the loop, is in held-leases.ts.
 
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { InstallationView, ReplicaView } from "../../state/stores/lease-store.ts";
+import type { InstallationView, LeaseStore, ReplicaView } from "../../state/stores/lease-store.ts";
 import { HeldLeases, type HeldLeasesContext } from "./held-leases.ts";
 import { answerMs, leasesToTake, leaseToGive, nextLookMs, renewalMs, retryMs } from "./lease-decisions.ts";
 import { LeaseLog } from "./lease-log.ts";
-import type { Leases } from "./leases.ts";
 import { LookLoop, pokeMs } from "./look-loop.ts";
+
+/** What the keeper asks of the state. Terms and ends are by the clock of the state's server alone. */
+export type Leases = Pick<
+  LeaseStore,
+  "join" | "renew" | "view" | "take" | "release" | "forgetLost" | "leave"
+>;
 
 /** What is called here is called synchronously and must not throw. */
 export interface LeaseKeeperContext extends Omit<HeldLeasesContext, "isAlone"> {

@@ -140,11 +140,16 @@ export class TaskStore {
   }
 
   /** Running → Pending, when a holder of the connector begins: whoever ran them is gone. Throws `lease_lost`. */
-  async releaseRunning(connectorId: string, term: Term): Promise<void> {
-    const running = and(eq(tasks.connectorId, connectorId), eq(tasks.state, "Running"));
+  async releaseRunning(connectorId: string, term: number): Promise<void> {
+    const ofConnector = and(eq(tasks.connectorId, connectorId), isRunning);
     const update = (database: Database) =>
-      database.update(tasks).set({ state: "Pending" }).where(running).execute();
+      database.update(tasks).set({ state: "Pending" }).where(ofConnector).execute();
     await stored(fenced(this.#database, { connectorId, term }, update));
+  }
+
+  /** The same for all connectors, where no other replica can run any. */
+  async releaseAllRunning(): Promise<void> {
+    await stored(this.#database.update(tasks).set({ state: "Pending" }).where(isRunning).execute());
   }
 
   /** How many tasks there are in each state, of the connectors that this instance holds; null: of all. */
@@ -161,6 +166,8 @@ export class TaskStore {
     return new Map(rows.map((row) => [row.state, row.count]));
   }
 }
+
+const isRunning = eq(tasks.state, "Running");
 
 /** Only retrying a task that has ended can meet an identical one. */
 function duplicateTask(error: unknown): MillraceError | null {

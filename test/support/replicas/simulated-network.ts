@@ -1,6 +1,6 @@
 // A network between replicas and the state that loses, delays and reorders. Each message goes by itself.
 
-import type { Leases } from "../../../src/runtime/replicas/leases.ts";
+import type { Leases } from "../../../src/runtime/replicas/lease-keeper.ts";
 import type { ReplicaSelf } from "../../../src/state/stores/lease-store.ts";
 import type { MemoryLeases } from "./memory-leases.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
