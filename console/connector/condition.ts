@@ -18,10 +18,7 @@ export interface Condition {
 export function conditionOf({ status, isBehind }: Pick<KnownConnector, "status" | "isBehind">): Condition {
   const { status: health } = status;
   if (health.failed) return { tone: "bad", word: "Failed", detail: health.failed.reason, rank: 0 };
-  if (health.retry) {
-    const { attempt, reason } = health.retry;
-    return { tone: "bad", word: "Retrying", detail: `Attempt ${attempt}: ${reason}`, rank: 1 };
-  }
+  if (health.retry) return { tone: "bad", word: "Retrying", detail: health.retry.reason, rank: 1 };
   const aside = status.tables_set_aside ?? [];
   const [table] = aside;
   if (table) {

@@ -1,24 +1,20 @@
 import type { ComponentChildren } from "preact";
-import { useSeenRows } from "./seen-rows.ts";
+import { useRowsOnPage } from "./seen-rows.ts";
 
 interface VirtualListProps<Item> {
   /** Names the list for those who hear the page. */
   readonly label: string;
   readonly items: readonly Item[];
   readonly rowHeight: number;
-  /** The list is as high as its rows, but at most this. */
-  readonly maxHeight: string;
   readonly keyOf: (item: Item) => string;
   readonly children: (item: Item, index: number) => ComponentChildren;
 }
 
-/** A list of any length: only the rows that are seen are there. */
-export function VirtualList<Item>(props: VirtualListProps<Item>) {
-  const { label, items, rowHeight, maxHeight, keyOf, children } = props;
-  const { box, first, last } = useSeenRows(items.length, rowHeight);
+/** A list of any length, which scrolls with the page: only the rows that are seen are there. */
+export function VirtualList<Item>({ label, items, rowHeight, keyOf, children }: VirtualListProps<Item>) {
+  const { box, first, last } = useRowsOnPage(items.length, rowHeight);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard.
-    <section class="virtual" ref={box} style={{ maxHeight }} tabIndex={0} aria-label={label}>
+    <section class="rows-on-page" ref={box} aria-label={label}>
       {/* biome-ignore lint/a11y/useSemanticElements: rows are placed, which list elements do not hold. */}
       <div class="virtual-all" role="list" style={{ height: `${items.length * rowHeight}px` }}>
         {items.slice(first, last).map((item, offset) => {

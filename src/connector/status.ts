@@ -130,6 +130,11 @@ export const ConnectorStatusSchema = strictObject({
   next_snapshot_at: Type.Optional(
     timestamp("When everything is copied again. Left out without a schedule, and meanwhile."),
   ),
+  next_attempt_at: Type.Optional(
+    timestamp(
+      "When it is tried again, while the status is `retry`. Left out while an attempt is under way, and where it is not known.",
+    ),
+  ),
   tables_set_aside: Type.Optional(
     Type.Array(SetAsideTableSchema, {
       description:

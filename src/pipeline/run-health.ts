@@ -60,9 +60,9 @@ export class RunHealth {
   }
 
   /** The sink tries again by itself. Null: it succeeded. */
-  retrying(attempt: number | null, reason: string): void {
+  retrying(attempt: number | null, reason: string, inMs?: number): void {
     if (attempt === null) this.goOn();
-    else this.#report({ kind: "retry", attempt, reason });
+    else this.#report({ kind: "retry", attempt, reason, ...(inMs !== undefined && { inMs }) });
   }
 
   /** Reports that the run goes on, with its active warnings. */

@@ -312,7 +312,7 @@ class PipelineRun {
         if (this.#awaited === null || lsn > this.#awaited) this.#awaited = lsn;
         this.#stream?.reach(lsn);
       },
-      retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
+      retrying: (attempt, reason, inMs) => this.#health.retrying(attempt, reason, inMs),
     };
   }
 }

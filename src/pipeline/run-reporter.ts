@@ -15,7 +15,8 @@ export type Phase =
 export type PhaseHealth =
   | { readonly kind: "start" | "heartbeat" | "complete" }
   | { readonly kind: "warning"; readonly reason: string }
-  | { readonly kind: "retry"; readonly attempt: number; readonly reason: string };
+  /** `inMs`: when the next attempt follows, where that is known. */
+  | { readonly kind: "retry"; readonly attempt: number; readonly reason: string; readonly inMs?: number };
 
 /** Counters since the run began, and gauges of now. */
 export interface Progress {

@@ -226,7 +226,7 @@ export class SupervisedConnector {
     const reason = `The deletion waits for the source: ${message} ForceDelete does not wait.`;
     const retry = { attempt: ++this.#failedDeletions, reason };
     board.failed(id, runId, new MillraceError(code, reason));
-    board.report(id, runId, "Connector", { state: { shutdown: {} }, status: { retry } });
+    board.report(id, runId, "Connector", { state: { shutdown: {} }, status: { retry } }, retryMs);
     this.#reconcileLater();
   }
 

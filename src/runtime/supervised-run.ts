@@ -52,12 +52,12 @@ export function superviseRun(
       board.report(id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
     },
     attemptChanged: (run, error) => attemptChanged(stored, run, error, tasks, context),
-    failed: (error, health) => {
+    failed: (error, health, inMs) => {
       // An internal error is a fault that somebody has to find, so it is logged in full; other errors explain
       // themselves.
       if (error.code === "internal") log.error({ run: runId, error }, "a fault in the run");
       board.failed(id, runId, error);
-      board.reportHealth(id, runId, "Connector", health);
+      board.reportHealth(id, runId, "Connector", health, inMs);
     },
   });
 }
@@ -104,7 +104,7 @@ function runEvents(
     return await access();
   };
   return {
-    status: (component, status) => board.report(id, runId, component, status),
+    status: (component, status, retryInMs) => board.report(id, runId, component, status, retryInMs),
     initialized: () => whileHeld(() => state.connectors.markInitialized(id, runId, term)),
     metrics: (metrics) => board.measured(id, runId, metrics),
     pulse: (thread, loopDelayMs) => threads.pulse(id, thread, loopDelayMs),

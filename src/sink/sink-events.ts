@@ -18,8 +18,8 @@ export interface SinkEvents {
   changed(): void;
   /** The sink has work to do once the stream has come to `lsn`. It asks for a batch then, an empty one if need be. */
   awaits(lsn: Lsn): void;
-  /** The sink tries again by itself. Null: it succeeded. */
-  retrying(attempt: number | null, reason: string): void;
+  /** The sink tries again by itself, in `inMs` where that is known. Null: it succeeded. */
+  retrying(attempt: number | null, reason: string, inMs?: number): void;
 }
 
 /**

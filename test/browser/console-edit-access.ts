@@ -2,31 +2,30 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { ConsoleStage } from "../support/browser/console-stage.ts";
+import type { ConsoleStage } from "../support/browser/console-stage.ts";
 import { hook, isRefusal, openForm, secret, sleeper } from "../support/browser/edit-form.ts";
 import { unfoldAll } from "../support/browser/form.ts";
+import { FormStage, formStageMs } from "../support/browser/form-stage.ts";
 import { tabTo } from "../support/browser/keyboard.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 
+let forms: FormStage;
 let server: PostgresServer;
 let stage: ConsoleStage;
 
 beforeAll(async () => {
-  server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.createDatabase("shop");
-  await server.query("create table orders (id int primary key, item text)", "shop");
-  stage = await ConsoleStage.start();
+  forms = await FormStage.start();
+  ({ server, console: stage } = forms);
   await stage.api.createConnector(
     "shop",
     sleeper(server, { postgres: { connection: { ...server.connection("warehouse"), password: secret } } }),
   );
   await stage.api.createConnector("hook", hook(server));
-}, 240_000);
+}, formStageMs);
 
 afterAll(async () => {
-  await stage?.[Symbol.asyncDispose]();
-  await server?.[Symbol.asyncDispose]();
+  await forms?.[Symbol.asyncDispose]();
 });
 
 describe("every step breaks no rule of access", () => {

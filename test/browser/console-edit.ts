@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Page } from "puppeteer-core";
 import { violationsOf } from "../support/browser/accessibility.ts";
-import { ConsoleStage } from "../support/browser/console-stage.ts";
+import type { ConsoleStage } from "../support/browser/console-stage.ts";
 import {
   goTo,
   hook,
@@ -14,24 +14,23 @@ import {
   unexpected,
 } from "../support/browser/edit-form.ts";
 import { fieldValue, fillField, press, replaceText, textOf, unfoldAll } from "../support/browser/form.ts";
+import { FormStage, formStageMs } from "../support/browser/form-stage.ts";
 import { pressAt } from "../support/browser/keyboard.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
+let forms: FormStage;
 let server: PostgresServer;
 let stage: ConsoleStage;
 
 beforeAll(async () => {
-  server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.createDatabase("shop");
-  await server.query("create table orders (id int primary key, item text)", "shop");
-  stage = await ConsoleStage.start();
+  forms = await FormStage.start();
+  ({ server, console: stage } = forms);
   await stage.api.createConnector("hook", hook(server));
-}, 240_000);
+}, formStageMs);
 
 afterAll(async () => {
-  await stage?.[Symbol.asyncDispose]();
-  await server?.[Symbol.asyncDispose]();
+  await forms?.[Symbol.asyncDispose]();
 });
 
 describe("editing", () => {

@@ -1,7 +1,7 @@
 // A connector is made in a real browser: by keyboard alone, refused at its fields, and not lost by a step back.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { ConsoleStage } from "../support/browser/console-stage.ts";
+import type { ConsoleStage } from "../support/browser/console-stage.ts";
 import {
   goTo,
   heading,
@@ -13,25 +13,22 @@ import {
   unexpected,
 } from "../support/browser/edit-form.ts";
 import { fieldValue, fillField, pasteInto, press, textOf } from "../support/browser/form.ts";
+import { FormStage, formStageMs } from "../support/browser/form-stage.ts";
 import { focused, pressAt } from "../support/browser/keyboard.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
+let forms: FormStage;
 let server: PostgresServer;
 let stage: ConsoleStage;
 
 beforeAll(async () => {
-  server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.createDatabase("warehouse");
-  await server.createDatabase("shop");
-  await server.query("create table orders (id int primary key, item text)", "shop");
-  await server.query("insert into orders values (7, 'tea')", "shop");
-  stage = await ConsoleStage.start();
-}, 240_000);
+  forms = await FormStage.start();
+  ({ server, console: stage } = forms);
+}, formStageMs);
 
 afterAll(async () => {
-  await stage?.[Symbol.asyncDispose]();
-  await server?.[Symbol.asyncDispose]();
+  await forms?.[Symbol.asyncDispose]();
 });
 
 describe("a new connector", () => {

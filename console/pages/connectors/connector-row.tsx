@@ -2,15 +2,19 @@ import { Progress } from "../../charts/progress.tsx";
 import { Sparkline } from "../../charts/sparkline.tsx";
 import { copyProgress } from "../../connector/copy-progress.ts";
 import { sinkKind, sinkName, sourceName } from "../../connector/endpoints.ts";
-import { lastOf, lastRate } from "../../connector/sample-series.ts";
+import { lagOf } from "../../connector/lag.ts";
+import { retryWords } from "../../connector/retry-words.ts";
+import { lastRate } from "../../connector/sample-series.ts";
 import { useConsole } from "../../console-context.ts";
 import { Badge } from "../../parts/badge.tsx";
+import { useNow } from "../../parts/clock.ts";
 import { Link } from "../../route/link.tsx";
 import { wholeWindow } from "../../store/samples.ts";
 import { useStore } from "../../store/store.ts";
 import { bytes, perSecond } from "../../text/numbers.ts";
 import { duration } from "../../text/times.ts";
 import type { ListedConnector } from "./connector-order.ts";
+import { UnfoldingDetail } from "./unfolding-detail.tsx";
 
 /** In characters. The connector's own page has the rest. */
 const longestDetail = 500;
@@ -41,53 +45,60 @@ export function ConnectorRow({ entry, condition, showsReplica }: ConnectorRowPro
         </div>
       </div>
       <div class="how">
-        <Badge tone={condition.tone}>{condition.word}</Badge>
-        {detail && (
-          <p class="small soft detail" title={detail}>
-            {detail}
-          </p>
-        )}
+        <div class="state row">
+          <Badge tone={condition.tone}>{condition.word}</Badge>
+          {status.status.retry && <RetryNote {...{ entry, condition }} />}
+        </div>
+        {detail && <UnfoldingDetail text={detail} />}
       </div>
       {status.state.snapshot ? (
         <CopyFigures {...{ entry, condition }} />
       ) : (
-        <StreamFigures id={connector.id} />
+        <StreamFigures {...{ entry, condition }} />
       )}
     </article>
   );
 }
 
+function RetryNote({ entry: { status } }: ListedConnector) {
+  return <span class="small soft">{retryWords(status, useNow())}</span>;
+}
+
+function useFigures(id: string) {
+  const { samples } = useConsole();
+  return useStore(samples.store, ({ byId }) => byId.get(id) ?? null);
+}
+
 function CopyFigures({ entry: { connector, status } }: ListedConnector) {
   const { done, all, note } = copyProgress(status);
+  // Nothing streams yet, so no commit waits for a known time. What the slot keeps grows while the sink is away.
+  const kept = lagOf(status, useFigures(connector.id)).bytes ?? 0;
+  const notes = [note, kept > 0 ? `lag ${bytes(kept)}` : ""].filter(Boolean);
   return (
     <div class="figures copy">
-      <Progress {...{ label: `Copy of ${connector.id}`, done, all, note }} />
+      <Progress {...{ label: `Copy of ${connector.id}`, done, all, note: notes.join(" · ") }} />
     </div>
   );
 }
 
-function StreamFigures({ id }: { readonly id: string }) {
-  const { samples } = useConsole();
-  const figures = useStore(samples.store, ({ byId }) => byId.get(id) ?? null);
-  if (!figures) return <div class="figures" />;
-  const [rate, lagSeconds, lagBytes] = [
-    lastRate(figures),
-    lastOf(figures.lag_seconds),
-    lastOf(figures.lag_bytes),
-  ];
+function StreamFigures({ entry: { connector, status } }: ListedConnector) {
+  const figures = useFigures(connector.id);
+  const lag = lagOf(status, figures);
+  if (!figures && lag.seconds === null) return <div class="figures" />;
+  const rate = figures && lastRate(figures);
   return (
     <div class="figures">
       <div class="lag number">
-        <span>{lagSeconds === null ? "–" : duration(lagSeconds)}</span>
-        <span class="small soft">
-          {lagSeconds === null || lagBytes === null ? "lag" : `lag, ${bytes(lagBytes)}`}
-        </span>
+        <span>{lag.seconds === null ? "–" : duration(lag.seconds)}</span>
+        <span class="small soft">{lag.bytes === null ? "lag" : `lag, ${bytes(lag.bytes)}`}</span>
       </div>
       <div class="rate number">
         <span>{rate === null ? "–" : perSecond(rate)}</span>
         <span class="small soft">rows</span>
       </div>
-      <Sparkline label={`Rows a second of ${id}, ten minutes`} values={wholeWindow(figures)} />
+      {figures && (
+        <Sparkline label={`Rows a second of ${connector.id}, ten minutes`} values={wholeWindow(figures)} />
+      )}
     </div>
   );
 }

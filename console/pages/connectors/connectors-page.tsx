@@ -1,8 +1,10 @@
 import { useMemo } from "preact/hooks";
 import type { Tone } from "../../connector/condition.ts";
 import { useConsole } from "../../console-context.ts";
+import { Button } from "../../parts/button.tsx";
 import { FilterButton, SearchField } from "../../parts/filter.tsx";
 import { Failure, ReadOnlyNote } from "../../parts/notice.tsx";
+import { useSteadyRows } from "../../parts/steady-rows.ts";
 import { useMedia } from "../../parts/use-media.ts";
 import { VirtualList } from "../../parts/virtual-list.tsx";
 import { Link } from "../../route/link.tsx";
@@ -11,7 +13,7 @@ import { useTitle } from "../../route/use-title.ts";
 import { useStore } from "../../store/store.ts";
 import { useSeveralReplicas } from "../../store/use-several-replicas.ts";
 import { plural } from "../../text/numbers.ts";
-import { countByTone, listed, matching } from "./connector-order.ts";
+import { countByTone, type ListedConnector, listed, matching } from "./connector-order.ts";
 import { ConnectorRow } from "./connector-row.tsx";
 import { NoConnectors } from "./no-connectors.tsx";
 
@@ -35,6 +37,9 @@ export function ConnectorsPage() {
   const filter = useMemo(() => filterOf(query), [query]);
   const all = useMemo(() => (connectors ? listed(connectors.values()) : null), [connectors]);
   const shown = useMemo(() => (all ? matching(all, filter) : []), [all, filter]);
+  const { box, rows, isOld, renew } = useSteadyRows({
+    ...{ wanted: shown, all: all ?? [], keyOf: idOf, question: query },
+  });
   if (!all)
     return (
       <>
@@ -83,20 +88,35 @@ export function ConnectorsPage() {
       <p class="only-spoken" role="status">
         {plural(shown.length, "connector")}
       </p>
-      {shown.length === 0 ? (
-        <p class="soft">No connector matches.</p>
-      ) : (
-        <VirtualList
-          {...{ label: "Connectors", items: shown, rowHeight: isNarrow ? 112 : 76 }}
-          maxHeight="calc(100vh - 15rem)"
-          keyOf={({ entry }) => entry.connector.id}
-        >
-          {(item) => <ConnectorRow {...item} showsReplica={severalReplicas} />}
-        </VirtualList>
-      )}
+      <div class="connector-list" ref={box}>
+        {isOld && (
+          <div class="old-order">
+            <Button
+              size="small"
+              title="Rows stay where they are while you point at them."
+              onClick={({ detail, currentTarget }) => {
+                renew();
+                // The button goes. Who uses the keyboard stays in the list.
+                if (detail === 0) currentTarget.closest(".connector-list")?.querySelector("a")?.focus();
+              }}
+            >
+              Sort again
+            </Button>
+          </div>
+        )}
+        {rows.length === 0 ? (
+          <p class="soft">No connector matches.</p>
+        ) : (
+          <VirtualList {...{ label: "Connectors", items: rows, rowHeight: isNarrow ? 140 : 84, keyOf: idOf }}>
+            {(item) => <ConnectorRow {...item} showsReplica={severalReplicas} />}
+          </VirtualList>
+        )}
+      </div>
     </>
   );
 }
+
+const idOf = ({ entry }: ListedConnector) => entry.connector.id;
 
 function filterOf(query: string) {
   const parameters = new URLSearchParams(query);

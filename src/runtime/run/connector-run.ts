@@ -30,7 +30,8 @@ import type { WorkerChannel } from "../threads/worker-thread.ts";
 
 /** What the run reports and requests. A rejected promise is sent to the worker as an error. */
 export interface RunEvents {
-  status(component: HistoryComponent, status: Status): void;
+  /** `retryInMs`: when the next attempt follows, where that is known. */
+  status(component: HistoryComponent, status: Status, retryInMs?: number): void;
   initialized(): Promise<void>;
   metrics(metrics: RunMetrics): void;
   /** The worker's thread is alive. */
@@ -181,7 +182,7 @@ export class ConnectorRun implements RunAttempt {
     const reply = (answer: Reply) => this.#replication.post(answer);
     switch (message.type) {
       case "status":
-        events.status(message.component, message.status);
+        events.status(message.component, message.status, message.retryInMs);
         break;
       case "initialized":
         answer(message, nothing(events.initialized()), reply);

@@ -26,8 +26,8 @@ export interface RunLoopContext {
   readonly events: RunEvents;
   /** An attempt has started, or (null) ended, with its error. */
   attemptChanged(run: RunAttempt | null, error: MillraceError | null): void;
-  /** An attempt failed: it is retried (`retry`), or the run is over (`failed`). */
-  failed(error: MillraceError, health: FailureHealth): void;
+  /** An attempt failed: it is retried (`retry`), after `inMs` where that is known, or the run is over (`failed`). */
+  failed(error: MillraceError, health: FailureHealth, inMs?: number): void;
   /** Set for a connector that copies everything, once or on a schedule; null: it carries changes. */
   readonly rounds: SnapshotRounds | null;
   /** A connector that copies in rounds waits for its next round; null: no round is scheduled. */
@@ -172,7 +172,7 @@ export class RunLoop {
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
       this.#retry = { retry: { attempt: decision.attempt, reason: error.message } };
       this.#isRefused = hasBegun && refusals.has(error.code);
-      this.context.failed(error, this.#retry);
+      this.context.failed(error, this.#retry, decision.delayMs);
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
     return false;
@@ -220,7 +220,7 @@ export class RunLoop {
           await events.initialized();
           this.#initialized = true;
         },
-        status: (component, status) => {
+        status: (component, status, retryInMs) => {
           last = { component, status };
           if (status.state.snapshot || status.state.realtime) {
             if (!this.#isRefused) this.#retry = null;
@@ -229,7 +229,7 @@ export class RunLoop {
             steps.add(status.state.initialize.sub_state);
             if (!this.#isRefused && steps.size > this.#stepsBeforeFailure) this.#retry = null;
           }
-          events.status(component, this.#underRetry(status));
+          events.status(component, this.#underRetry(status), retryInMs);
         },
         metrics: (metrics: RunMetrics) => {
           moved ||= metrics.rowsDurable > 0 || metrics.snapshot.tablesDone > 0;

@@ -22,6 +22,8 @@ interface Entry {
   lastError: NonNullable<ConnectorStatus["last_error"]> | null;
   /** The retry that is shown, as JSON. While it continues through several phases it is recorded once. */
   retry: string | null;
+  /** When the next attempt follows; null: not known. Past: it is under way. */
+  nextAttemptAt: Date | null;
   setAside: readonly SetAsideTable[];
   /** When the next round begins; null: not known, or a round is under way. */
   nextSnapshotAt: Date | null;
@@ -50,7 +52,6 @@ export class StatusBoard implements AsyncDisposable {
   readonly #log: Log;
   readonly #now: () => Date;
   readonly #throttleMs: number;
-
   readonly #termOf: (connectorId: string) => Term | undefined;
 
   /**
@@ -91,14 +92,21 @@ export class StatusBoard implements AsyncDisposable {
     this.report(connectorId, runId, "Connector", starting);
   }
 
-  /** Sets the current status. Records it in the history when it says something new. */
-  report(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
+  /** Sets the current status. Records it in the history when it says something new. `retryInMs`: when the next attempt follows. */
+  report(
+    connectorId: string,
+    runId: string,
+    component: HistoryComponent,
+    status: Status,
+    retryInMs?: number,
+  ): void {
     const entry = this.#entry(connectorId, runId);
     if (entry.runId !== runId) {
       this.#record(connectorId, runId, component, status);
       return;
     }
     entry.status = status;
+    entry.nextAttemptAt = retryInMs === undefined ? null : new Date(this.#now().getTime() + retryInMs);
     if (!status.state.scheduled) entry.nextSnapshotAt = null;
     const { retry } = status.status;
     if (retry) this.#setRetryError(entry, retry.reason);
@@ -148,9 +156,10 @@ export class StatusBoard implements AsyncDisposable {
     runId: string,
     component: HistoryComponent,
     health: Status["status"],
+    retryInMs?: number,
   ): void {
     const { state } = this.#entry(connectorId, runId).status;
-    this.report(connectorId, runId, component, { state, status: health });
+    this.report(connectorId, runId, component, { state, status: health }, retryInMs);
   }
 
   /** The run starts an attempt. */
@@ -210,12 +219,13 @@ export class StatusBoard implements AsyncDisposable {
     const entry = this.#entries.get(connectorId);
     if (!entry) return starting;
     const { measurement } = entry;
-    const { total } = measurement;
-    const lag = () => measurement.lagSeconds(this.#now().getTime());
+    const [{ total }, now] = [measurement, this.#now()];
+    const next = entry.nextAttemptAt !== null && entry.nextAttemptAt > now ? entry.nextAttemptAt : null;
     return {
       ...entry.status,
-      ...(total ? { progress: toProgress(total, lag()) } : {}),
+      ...(total ? { progress: toProgress(total, measurement.lagSeconds(now.getTime())) } : {}),
       ...(entry.lastError ? { last_error: entry.lastError } : {}),
+      ...(next ? { next_attempt_at: next.toISOString() } : {}),
       ...(entry.nextSnapshotAt ? { next_snapshot_at: entry.nextSnapshotAt.toISOString() } : {}),
       ...(entry.setAside.length > 0 ? { tables_set_aside: [...entry.setAside] } : {}),
     };
@@ -292,16 +302,9 @@ export class StatusBoard implements AsyncDisposable {
     const existing = this.#entries.get(connectorId);
     if (existing) return existing;
     const entry: Entry = {
-      runId,
-      status: starting,
-      measurement: new RunMeasurement(),
-      lastError: null,
-      retry: null,
-      setAside: [],
-      nextSnapshotAt: null,
-      recorded: new Map(),
-      throttle: new StatusThrottle(this.#throttleMs),
-      deferred: undefined,
+      ...{ runId, status: starting, measurement: new RunMeasurement() },
+      ...{ lastError: null, retry: null, nextAttemptAt: null, setAside: [], nextSnapshotAt: null },
+      ...{ recorded: new Map(), throttle: new StatusThrottle(this.#throttleMs), deferred: undefined },
     };
     this.#entries.set(connectorId, entry);
     return entry;

@@ -44,7 +44,13 @@ export type ToReplicationWorker =
 
 /** replication worker → main */
 export type FromReplicationWorker =
-  | { readonly type: "status"; readonly component: HistoryComponent; readonly status: Status }
+  | {
+      readonly type: "status";
+      readonly component: HistoryComponent;
+      readonly status: Status;
+      /** When the sink makes its next attempt, where that is known. */
+      readonly retryInMs?: number;
+    }
   /** Slot and checkpoint exist. Stored before anything is delivered. Gets a reply. */
   | { readonly type: "initialized"; readonly requestId: number }
   | { readonly type: "metrics"; readonly metrics: WorkerMetrics }

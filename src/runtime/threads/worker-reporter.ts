@@ -14,7 +14,8 @@ export function workerReporter(main: Main, slot: string): RunReporter {
   return {
     phase(phase, health) {
       const status: Status = { state: stateOf(phase, slot), status: healthOf(health) };
-      main.send({ type: "status", component: componentOf(phase), status });
+      const nextAttempt = health.kind === "retry" && health.inMs !== undefined && { retryInMs: health.inMs };
+      main.send({ type: "status", component: componentOf(phase), status, ...nextAttempt });
     },
     async initialized() {
       await main.request({ type: "initialized" });

@@ -23,7 +23,7 @@ import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
-import type { Transport } from "./transport.ts";
+import type { Transport, TransportEvents } from "./transport.ts";
 
 const windowBytes = 8 * 1024 * 1024;
 const windowChanges = 65_536;
@@ -56,9 +56,9 @@ export class DeliverySession {
     const { encoding, flushIntervalMs, maxBufferedCopyRows } = settings;
     this.#truncates = new TruncateNotice(encoding.sends("truncate"), tools.log);
     this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
-    const events = {
-      retrying: (attempt: number | null, reason: string) => send({ type: "retrying", attempt, reason }),
-      failed: (error: MillraceError) => this.#fail(error),
+    const events: TransportEvents = {
+      retrying: (attempt, reason, inMs) => send({ type: "retrying", attempt, reason, inMs }),
+      failed: (error) => this.#fail(error),
     };
     this.#transport = tools.transport(events, tools.store);
     this.#commitPoint = this.#makeCommitPoint();

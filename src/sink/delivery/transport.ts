@@ -70,8 +70,8 @@ export interface Transport {
 }
 
 export interface TransportEvents {
-  /** The largest number of failed attempts now; null: nothing is being tried again any more. */
-  retrying(attempt: number | null, reason: string): void;
+  /** The largest number of failed attempts now, and when the next follows; null: nothing is being tried again any more. */
+  retrying(attempt: number | null, reason: string, inMs?: number): void;
   /** Called once: something can never be delivered. Nothing is sent afterwards. */
   failed(error: MillraceError): void;
 }

@@ -33,10 +33,7 @@ export function TableList({ entry, tables, copy }: TableListProps) {
         <span class="number">{isStreaming ? "Last change" : ""}</span>
         <span />
       </div>
-      <VirtualList
-        {...{ label: "Tables", items: tables, rowHeight: isNarrow ? 92 : 52, keyOf: tableKey }}
-        maxHeight="max(24rem, calc(100vh - 26rem))"
-      >
+      <VirtualList {...{ label: "Tables", items: tables, rowHeight: isNarrow ? 92 : 52, keyOf: tableKey }}>
         {(table) => (
           <TableRow
             {...{ table, isStreaming, explain: () => setExplained(table) }}

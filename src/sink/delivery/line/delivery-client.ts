@@ -107,7 +107,7 @@ export class DeliveryClient {
         this.#progress.get(message.chunk)?.(message.rows, message.bytes);
         return;
       case "retrying":
-        this.events.retrying(message.attempt, message.reason);
+        this.events.retrying(message.attempt, message.reason, message.inMs);
         return;
       case "changed":
         this.events.changed();

@@ -134,7 +134,12 @@ export type FromDelivery =
       readonly bytes: number;
     }
   | { readonly type: "copy.progress"; readonly chunk: number; readonly rows: number; readonly bytes: number }
-  | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
+  | {
+      readonly type: "retrying";
+      readonly attempt: number | null;
+      readonly reason: string;
+      readonly inMs: number | undefined;
+    }
   /** Rows are to be copied by their keys now, or tables: `prepare` returns which. */
   | { readonly type: "changed" }
   /** There is more to do once the stream has come there. */

@@ -25,8 +25,8 @@ export interface SchedulerOptions extends ShareBounds {
 }
 
 export interface SchedulerEvents {
-  /** The largest number of failed attempts of a request now; null: none is being retried any more. */
-  retrying(attempt: number | null, reason: string): void;
+  /** The largest number of failed attempts of a request now, and when its next follows; null: none is being retried any more. */
+  retrying(attempt: number | null, reason: string, inMs?: number): void;
   /** Called once: a request can never be delivered, or its retries ended. Nothing is sent afterwards. */
   failed(error: MillraceError): void;
 }
@@ -226,7 +226,7 @@ export class Scheduler {
       return;
     }
     this.#retrying.set(delivery, delivery.attempts);
-    this.#reportRetry(reason);
+    this.#reportRetry(reason, decision.delayMs);
     void this.#waitAndRetry(delivery, decision.delayMs);
   }
 
@@ -234,11 +234,11 @@ export class Scheduler {
     return Math.max(0, ...this.#retrying.values());
   }
 
-  #reportRetry(reason: string): void {
+  #reportRetry(reason: string, inMs: number): void {
     const attempts = this.#mostAttempts;
     if (attempts <= this.#reportedAttempts) return;
     this.#reportedAttempts = attempts;
-    this.events.retrying(attempts, reason);
+    this.events.retrying(attempts, reason, inMs);
   }
 
   #reportRecovery(): void {

@@ -91,7 +91,7 @@ test("requests beside the stream leave room for its own, and one that a change w
 });
 
 test("a receiver that is away is told of once for each attempt, however many requests fail of it", async () => {
-  const told: (readonly [number | null, string])[] = [];
+  const told: (readonly [attempt: number | null, inMs: number | undefined])[] = [];
   let isAway = true;
   const waiting: (() => void)[] = [];
   const scheduler = new Scheduler(
@@ -99,13 +99,13 @@ test("a receiver that is away is told of once for each attempt, however many req
       isAway ? { kind: "retry", reason: `503 (rows of ${table})`, retryAfterMs: 0 } : { kind: "delivered" },
     {
       retriesExhausted,
-      retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
+      retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 500, maxBackoffMs: 9_000 },
       ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
       ...{ monotonic: () => 0, random: () => 0 },
       sleep: () => new Promise((resolve) => waiting.push(resolve)),
     },
     {
-      retrying: (attempt, reason) => void told.push([attempt, reason]),
+      retrying: (attempt, _reason, inMs) => void told.push([attempt, inMs]),
       failed: (error) => expect(error).toBeNull(),
     },
   );
@@ -127,4 +127,6 @@ test("a receiver that is away is told of once for each attempt, however many req
   await Promise.all(delivered.map(({ promise }) => promise));
   await scheduler.drain(new AbortController().signal);
   expect(told.map(([attempt]) => attempt)).toEqual([1, 2, 3, null]);
+  const delays = told.map(([, inMs]) => inMs);
+  expect(delays).toEqual([250, 500, 1_000, undefined]);
 });
