@@ -13,6 +13,7 @@ import {
   webhookCopyPace,
 } from "./pipeline/copy/copy-pace.ts";
 import { TaskQueue } from "./pipeline/copy/task-queue.ts";
+import { CountedChanges } from "./pipeline/counted-changes.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import {
@@ -36,6 +37,7 @@ type Start = Extract<ToReplicationWorker, { type: "start" }>;
 class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   readonly #main: MainThreadChannel<FromReplicationWorker>;
   readonly #tasks = new TaskQueue();
+  #counted = new CountedChanges();
   readonly #stop = new AbortController();
   readonly #abort = new AbortController();
   #abortTimer: Timer | undefined;
@@ -50,6 +52,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
     switch (message.type) {
       case "start":
         this.#delivery = message.delivery;
+        this.#counted = new CountedChanges(message.counted);
         this.#running = this.#execute(message);
         break;
       case "stop":
@@ -150,6 +153,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
           },
           delivery,
         ),
+      counted: this.#counted,
       reporter,
       tasks: this.#tasks,
       stop: this.#stop.signal,

@@ -8,6 +8,7 @@ export const sqlState = {
   notNullViolation: "23502",
   foreignKeyViolation: "23503",
   uniqueViolation: "23505",
+  checkViolation: "23514",
   exclusionViolation: "23P01",
   readOnlyTransaction: "25006",
   invalidAuthorizationSpecification: "28000",

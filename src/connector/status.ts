@@ -65,7 +65,10 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 /** Counters since the run began, and current gauges. */
 export const RunProgressSchema = strictObject(
   {
-    rows_in: count("Rows that came from the source since the run began."),
+    rows_in: count(
+      "Changes of committed transactions that came from the source since the run began. A change counts once, however often it is tried. After a run was " +
+        "cut off or its thread died, those of its last second may count again.",
+    ),
     rows_durable: count("Rows that are durable at the sink since the run began."),
     bytes_durable: count("Bytes of those rows."),
     requests: count("Requests that were answered, at a webhook sink."),

@@ -7,7 +7,8 @@ export const TableStateSchema = oneOf(
   ["Waiting", "Copying", "Streaming", "SetAside", "Unreadable", "Excluded"],
   {
     description:
-      "Where the table stands. `Waiting`: its copy has not begun. `Copying`: it is being copied, for the first time, again, or for a task. " +
+      "Where the table stands. `Waiting`: its copy has not begun; or, with a `reason`, the sink refuses its rows, and the connector stands at " +
+      "them: all of its tables wait for this one. `Copying`: it is being copied, for the first time, again, or for a task. " +
       "`Streaming`: the sink has its copy, and the stream brings its changes; of a connector that copies in rounds (`snapshot`): it was " +
       "copied in this round, or in the last one. `SetAside`: its changes are left out until the cause is gone. `Unreadable`: the " +
       "source does not let it be read. `Excluded`: the connector does not take it.",
@@ -33,7 +34,8 @@ export const TableStatusSchema = strictObject(
     state: TableStateSchema,
     reason: Type.Optional(
       Type.String({
-        description: "Why it is `SetAside`, `Unreadable` or `Excluded`, and what to do about it.",
+        description:
+          "Why it is `SetAside`, `Unreadable` or `Excluded`, or what the sink refuses of it, and what to do about it. It has no value of a row but its key.",
       }),
     ),
     commands: Type.Optional(
@@ -44,7 +46,7 @@ export const TableStatusSchema = strictObject(
     copy: Type.Optional(TableCopySchema),
     rows_in: count(
       "Changes of the table that the stream has brought since the run began, without those of transactions that are not committed yet. " +
-        "What the stream brings again after a failure counts again.",
+        "A change counts once, however often it is tried. After a run was cut off or its thread died, those of its last second may count again.",
     ),
     last_change_at: Type.Optional(
       timestamp("When the last of them was committed, by the source's clock. Left out before the first."),

@@ -178,3 +178,8 @@ export const lossCodes: ReadonlySet<string> = new Set<ErrorCode>([
   "source_replaced",
   "checkpoint_missing",
 ]);
+
+/** Whether it is the sink that has failed, of whatever kind. */
+export function isOfSink(code: ErrorCode): boolean {
+  return /^(?:sink_|webhook_|kafka_|invalid_topic_name$)/.test(code);
+}

@@ -9,19 +9,31 @@ export interface Violation {
   readonly message: string;
 }
 
+/** A table whose rows the sink refuses, so that nothing of the connector goes on. */
+export interface RefusedTable {
+  /** At the source. */
+  readonly schema: string;
+  readonly name: string;
+  /** SQL to run at the sink, each statement without a semicolon; empty: none is known that mends it. */
+  readonly commands: readonly string[];
+}
+
 export class MillraceError extends Error {
   override readonly name = "MillraceError";
   readonly code: ErrorCode;
   readonly violations: readonly Violation[];
+  /** Null: the error is not about one table's rows. */
+  readonly table: RefusedTable | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; violations?: readonly Violation[] } = {},
+    options: { cause?: unknown; violations?: readonly Violation[]; table?: RefusedTable | null } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.violations = options.violations ?? [];
+    this.table = options.table ?? null;
   }
 
   get status(): number {
@@ -35,6 +47,12 @@ export class MillraceError extends Error {
   get retry(): Retry {
     return errorKinds[this.code].retry;
   }
+}
+
+/** `error` as one of a table whose rows were refused. The server's error stays its cause. */
+export function ofTable(error: MillraceError, table: RefusedTable, message = error.message): MillraceError {
+  const { code, cause, violations } = error;
+  return new MillraceError(code, message, { cause, violations, table });
 }
 
 /** Any thrown value as a MillraceError. A foreign one becomes `fallback`, with itself as the cause. */

@@ -18,11 +18,15 @@ export class ChangeCounter {
   /** Of transactions in progress, by xid. */
   readonly #open = new Map<number, ChangeCounts>();
 
-  /** Counts the batch. `changed` is called with the OID of each table whose count has changed. */
-  count(batch: ChangeBatch, changed: (id: number) => void): void {
+  /**
+   * Counts the batch from the change `first` on; null: it completes a transaction in progress that was counted before. `changed` is called with
+   * the OID of each table whose count has changed.
+   */
+  count(batch: ChangeBatch, changed: (id: number) => void, first: number | null = 0): void {
     const { inProgress } = batch;
-    if (inProgress) this.#countPart(batch, inProgress, changed);
-    else countChanges(batch, this.#committed, changed);
+    if (first === null) this.#open.delete(inProgress?.xid ?? 0);
+    else if (inProgress) this.#countPart(batch, inProgress, changed);
+    else countChanges(batch, this.#committed, changed, first);
   }
 
   of(id: number): ChangeCount {
@@ -54,11 +58,11 @@ export class ChangeCounter {
 
 const none: ChangeCount = { changes: 0, lastCommitUs: 0n };
 
-function countChanges(batch: ChangeBatch, to: ChangeCounts, changed: (id: number) => void): void {
+function countChanges(batch: ChangeBatch, to: ChangeCounts, changed: (id: number) => void, first = 0): void {
   const { relations, transaction, transactions } = batch;
   const changes = new Uint32Array(relations.length);
   const last = new Uint32Array(relations.length);
-  countByRelation(batch, changes, last);
+  countByRelation(batch, changes, last, first);
   // A table whose shape changes within the batch is there once for each shape, in the order of the stream.
   for (let at = 0; at < relations.length; at++) {
     if (changes[at] === 0) continue;
@@ -73,9 +77,10 @@ function countByRelation(
   { count, kind, relation }: ChangeBatch,
   changes: Uint32Array,
   last: Uint32Array,
+  first: number,
 ): void {
   const hasShapes = kind.subarray(0, count).includes(ChangeKind.shape);
-  for (let i = 0; i < count; ) {
+  for (let i = first; i < count; ) {
     const from = i;
     const at = relation[i]!;
     // Changes of one table mostly come one after the other.

@@ -6,6 +6,7 @@ import type { SinkEvents } from "../sink/sink-events.ts";
 import type { Source, SourceEvents } from "../source/source.ts";
 import type { CopyPace } from "./copy/copy-pace.ts";
 import type { RetryPace } from "./copy/unreadable-tables.ts";
+import type { CountedChanges } from "./counted-changes.ts";
 import type { RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
 
@@ -26,6 +27,8 @@ export interface PipelineRequest {
   readonly forms: readonly TupleForm[];
   readonly makeSource: (events: SourceEvents) => Source;
   readonly makeSink: (events: SinkEvents) => Sink;
+  /** What earlier attempts of the run have counted, and this one counts; absent: nothing yet. */
+  readonly counted?: CountedChanges;
   readonly reporter: RunReporter;
   readonly tasks: TaskInbox;
   /** Finish the current batch, then return. */

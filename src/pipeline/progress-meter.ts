@@ -5,6 +5,7 @@ import type { Checkpoint } from "../change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../change/lsn.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
 import { BatchMeasures } from "./batch-measures.ts";
+import { CountedChanges } from "./counted-changes.ts";
 import type { Progress, SlotLog } from "./run-reporter.ts";
 
 const reportEveryMs = 1_000;
@@ -35,8 +36,11 @@ export class ProgressMeter implements Disposable {
     resumeLsn: null,
     batches: new BatchMeasures().distributions(),
     slot: null,
+    counted: null,
   };
   readonly #measures = new BatchMeasures();
+  /** What transactions in progress have brought, by xid. */
+  readonly #open = new Map<number, { readonly rows: number; readonly bytes: number }>();
   /** Batches that are written and not yet durable, in the order of commits. */
   readonly #inFlight: InFlight[] = [];
   /** Tables to be copied, with the source's estimate of their rows. */
@@ -55,25 +59,54 @@ export class ProgressMeter implements Disposable {
     private readonly report: (progress: Progress) => void,
     private readonly lagBytes: () => number | null,
     private readonly slot: () => SlotLog | null = () => null,
+    private readonly counted = new CountedChanges(),
     private readonly nowMs: () => number = Date.now,
     private readonly monotonic: () => number = () => performance.now(),
   ) {
+    Object.assign(this.progress, counted.sums);
     this.#reporting = sharedInterval(reportEveryMs, () => this.flush());
   }
 
-  /** Counts the batch, and hands it to the sink by `write`. */
-  async write(batch: ChangeBatch, write: (batch: ChangeBatch) => Promise<void>): Promise<void> {
+  /** Counts the batch from the change `first` on, and hands it to the sink by `write`. `first`: see `ChangeCounter.count`. */
+  async write(
+    batch: ChangeBatch,
+    write: (batch: ChangeBatch) => Promise<void>,
+    first: number | null = 0,
+  ): Promise<void> {
     const handedAtMs = this.monotonic();
+    this.#came(batch, first);
     this.#handed(batch, handedAtMs);
     await write(batch);
     if (batch.count > 0) this.#measures.write.observe((this.monotonic() - handedAtMs) / 1000);
   }
 
+  /** A transaction in progress counts once it is committed: until then it may be given up, and come again. */
+  #came(batch: ChangeBatch, first: number | null): void {
+    const { inProgress } = batch;
+    const bytes = bytesOfTuples(batch) - bytesOfTuples({ ...batch, count: first ?? batch.count });
+    const came = { rows: batch.count - (first ?? batch.count), bytes };
+    if (!inProgress) {
+      this.#add(came.rows, came.bytes);
+      return;
+    }
+    const before = this.#open.get(inProgress.xid) ?? { rows: 0, bytes: 0 };
+    this.#open.delete(inProgress.xid);
+    if (first === null || inProgress.outcome === "aborted") return;
+    const whole = { rows: before.rows + came.rows, bytes: before.bytes + came.bytes };
+    if (inProgress.outcome === "open") this.#open.set(inProgress.xid, whole);
+    else this.#add(whole.rows, whole.bytes);
+  }
+
+  #add(rows: number, bytes: number): void {
+    const { sums, last } = this.counted;
+    this.progress.rowsIn = sums.rowsIn += rows;
+    this.progress.bytesIn = sums.bytesIn += bytes;
+    this.progress.counted = last;
+  }
+
   #handed(batch: ChangeBatch, handedAtMs: number): void {
     this.#changes++;
     const { count, transactions, inProgress } = batch;
-    this.progress.rowsIn += count;
-    this.progress.bytesIn += bytesOfTuples(batch);
     if (count > 0) this.#measures.rows.observe(count);
     if (inProgress && inProgress.outcome !== "committed") return;
     // A shape has no time, and is no commit.
@@ -94,8 +127,9 @@ export class ProgressMeter implements Disposable {
 
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void {
     this.#changes++;
-    this.progress.rowsDurable += rows;
-    this.progress.bytesDurable += bytes;
+    const { sums } = this.counted;
+    this.progress.rowsDurable = sums.rowsDurable += rows;
+    this.progress.bytesDurable = sums.bytesDurable += bytes;
     this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
     const isDone = ({ last }: InFlight) => last.lsn < checkpoint.resumeLsn;
     for (let oldest = this.#inFlight[0]; oldest && isDone(oldest); oldest = this.#inFlight[0]) {

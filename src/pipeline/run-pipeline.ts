@@ -5,6 +5,7 @@ import type { TupleForm } from "../change/change-batch.ts";
 import type { Lsn } from "../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
+import { isOfSink } from "../errors/error-codes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink } from "../sink/sink.ts";
@@ -18,6 +19,7 @@ import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
 import { MissingCopies } from "./copy/missing-copies.ts";
 import { runTaskWithoutStream } from "./copy/snapshot-task.ts";
+import { CountedChanges } from "./counted-changes.ts";
 import { lockedRetryMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import type { PipelineRequest } from "./pipeline-request.ts";
@@ -29,7 +31,7 @@ import { TableStates } from "./table-states.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
-  await attempt(request, true);
+  await attempt({ counted: new CountedChanges(), ...request }, true);
 }
 
 async function attempt(request: PipelineRequest, takesInProgress: boolean): Promise<void> {
@@ -49,12 +51,9 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
 /** How long the last check of the retained WAL may take when the sink has failed. */
 const logCheckMs = 3_000;
 
-function isOfSink(error: unknown): boolean {
-  return /^(?:sink_|webhook_|kafka_|invalid_topic_name$)/.test(toMillraceError(error).code);
-}
-
 class PipelineRun {
   readonly #health: RunHealth;
+  readonly #counted: CountedChanges;
   #stream: ChangeStream | null = null;
   #events: StreamEvents | null = null;
   #logWatch: LogWatch | null = null;
@@ -74,6 +73,7 @@ class PipelineRun {
     private readonly takesInProgress: boolean,
   ) {
     this.#health = new RunHealth(request.reporter);
+    this.#counted = request.counted ?? new CountedChanges();
   }
 
   async toTheEnd(): Promise<void> {
@@ -83,8 +83,9 @@ class PipelineRun {
       (progress) => reporter.progress(progress),
       () => this.#stream?.lag().bytes ?? this.#logWatch?.bytes ?? null,
       () => this.#logWatch?.slot ?? null,
+      this.#counted,
     );
-    using states = new TableStates((report) => reporter.tables(report));
+    using states = new TableStates((report) => reporter.tables(report), this.#counted);
     await using source = request.makeSource({
       warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
     });
@@ -103,7 +104,7 @@ class PipelineRun {
     } catch (error) {
       this.#stream = null;
       // If each attempt fails as fast, the retained WAL is still reported.
-      if (!request.abort.aborted && isOfSink(error))
+      if (!request.abort.aborted && isOfSink(toMillraceError(error).code))
         await Promise.race([logWatch.check(), Bun.sleep(logCheckMs)]);
       throw error;
     }
@@ -190,8 +191,7 @@ class PipelineRun {
       this.#isPaused = event.type === "action" || event.type === "tables";
       switch (event.type) {
         case "batch":
-          states.count(event.batch);
-          await meter.write(event.batch, (batch) => sink.write(batch));
+          await meter.write(event.batch, (batch) => sink.write(batch), states.count(event.batch));
           releaseBytes(event.batch.arena);
           position.wrote(event.batch);
           if (!event.batch.inProgress) isWhole = !event.batch.endsInTransaction;

@@ -1,5 +1,6 @@
 // What a run reports and asks for. Whoever runs the pipeline decides where reports go.
 
+import type { Position } from "../change/checkpoint.ts";
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { SetAsideTable } from "../sink/sink-events.ts";
@@ -18,8 +19,9 @@ export type PhaseHealth =
   /** `inMs`: when the next attempt follows, where that is known. */
   | { readonly kind: "retry"; readonly attempt: number; readonly reason: string; readonly inMs?: number };
 
-/** Counters since the run began, and gauges of now. */
+/** Counters since the attempt began, and gauges of now. */
 export interface Progress {
+  /** Without what earlier attempts of the run have counted, and without transactions that are not committed yet. */
   rowsIn: number;
   bytesIn: number;
   rowsDurable: number;
@@ -44,6 +46,8 @@ export interface Progress {
   batches: BatchDistributions;
   /** What the source's slot retains, as of the last check; null: not checked yet, or there is no slot. */
   slot: SlotLog | null;
+  /** The last change that `rowsIn` has, for the next attempt; null: none has been counted. */
+  counted: Position | null;
 }
 
 export interface SlotLog {

@@ -7,6 +7,7 @@ import { sharedInterval } from "../measure/shared-interval.ts";
 import type { SetAsideTable, UnreadableTable } from "../sink/sink-events.ts";
 import type { ExcludedTable } from "../source/source.ts";
 import { ChangeCounter } from "./change-counts.ts";
+import { CountedChanges } from "./counted-changes.ts";
 
 const reportEveryMs = 1_000;
 
@@ -25,7 +26,7 @@ export interface TableReport {
   readonly commands: readonly string[];
   /** Null: it is not being copied. */
   readonly copy: { readonly rows: number; readonly bytes: number; readonly estimatedRows: number } | null;
-  /** Since the attempt began. */
+  /** Since the attempt began, without what earlier attempts of the run have counted. */
   readonly rowsIn: number;
   /** Commit time of the last change, in milliseconds since 1970; null: not known. */
   readonly lastChangeMs: number | null;
@@ -75,7 +76,10 @@ export class TableStates implements Disposable {
   #isFirst = true;
   readonly #reporting: Disposable;
 
-  constructor(private readonly report: (report: TablesReport) => void) {
+  constructor(
+    private readonly report: (report: TablesReport) => void,
+    private readonly counted = new CountedChanges(),
+  ) {
     this.#reporting = sharedInterval(reportEveryMs, () => this.flush());
   }
 
@@ -128,9 +132,11 @@ export class TableStates implements Disposable {
     this.#touch(id);
   }
 
-  /** Counts a batch of the stream. */
-  count(batch: ChangeBatch): void {
-    this.#counts.count(batch, this.#touch);
+  /** Counts a batch of the stream. Returns what of it is new, see `CountedChanges.take`. */
+  count(batch: ChangeBatch): number | null {
+    const first = this.counted.take(batch);
+    this.#counts.count(batch, this.#touch, first);
+    return first;
   }
 
   flush(): void {

@@ -52,11 +52,13 @@ export function superviseRun(
       board.report(id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
     },
     attemptChanged: (run, error) => attemptChanged(stored, run, error, tasks, context),
+    wentOn: () => board.tables.refused(id, runId, null),
     failed: (error, health, inMs) => {
       // An internal error is a fault that somebody has to find, so it is logged in full; other errors explain
       // themselves.
       if (error.code === "internal") log.error({ run: runId, error }, "a fault in the run");
       board.failed(id, runId, error);
+      board.tables.refused(id, runId, error.table, error.message);
       board.reportHealth(id, runId, "Connector", health, inMs);
     },
   });

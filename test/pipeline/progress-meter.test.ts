@@ -66,6 +66,7 @@ test("the oldest commit that is not durable, of transactions in many batches too
     () => {},
     () => 0,
     () => ({ retainedBytes: 5, safeBytes: null, warning: null }),
+    undefined,
     () => commitMs(2) + 70,
     () => clockMs,
   );

@@ -156,6 +156,7 @@ export class LiveRun implements AsyncDisposable {
       ...{ term: this.lease?.term ?? null, mayRun: () => this.lease?.mayRun() ?? true },
       attemptChanged: () => {},
       idle: () => {},
+      wentOn: () => {},
       failed: (error, health) => {
         this.failures.push({ error, health, atMs: performance.now() });
         // As the service shows it until the next attempt speaks.

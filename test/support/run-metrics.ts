@@ -13,6 +13,7 @@ export function runMetrics(change: Partial<RunMetrics>): RunMetrics {
     behindSinceMs: null,
     resumeLsn: null,
     slot: null,
+    counted: null,
   };
   const webhook = { requests: 0, results: {}, sentBytes: 0 };
   return {

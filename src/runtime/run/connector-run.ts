@@ -301,7 +301,7 @@ function toWire(error: unknown): WireError {
   return { code, message };
 }
 
-function fromWire({ code, message, stack }: WireError): MillraceError {
-  if (stack === undefined) return new MillraceError(code, message);
+function fromWire({ code, message, stack, table }: WireError): MillraceError {
+  if (stack === undefined) return new MillraceError(code, message, { ...(table && { table }) });
   return new MillraceError(code, message, { cause: Object.assign(new Error(message), { stack }) });
 }

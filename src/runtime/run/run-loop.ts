@@ -1,6 +1,7 @@
 // One run of a connector from start to end: attempt after attempt, until it is complete, stopped, or failed
 // permanently.
 
+import type { Position } from "../../change/checkpoint.ts";
 import type { HistoryComponent, Status } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
@@ -19,6 +20,7 @@ import {
 } from "./restart-policy.ts";
 import { RoundLoop } from "./round-loop.ts";
 import type { SnapshotRounds } from "./snapshot-rounds.ts";
+import { tellOfWaitingTables } from "./waiting-tables.ts";
 
 export interface RunLoopContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
@@ -28,6 +30,8 @@ export interface RunLoopContext {
   attemptChanged(run: RunAttempt | null, error: MillraceError | null): void;
   /** An attempt failed: it is retried (`retry`), after `inMs` where that is known, or the run is over (`failed`). */
   failed(error: MillraceError, health: FailureHealth, inMs?: number): void;
+  /** What the last failure was about is over: an attempt has got further. */
+  wentOn(): void;
   /** Set for a connector that copies everything, once or on a schedule; null: it carries changes. */
   readonly rounds: SnapshotRounds | null;
   /** A connector that copies in rounds waits for its next round; null: no round is scheduled. */
@@ -72,6 +76,8 @@ export class RunLoop {
   #stepsBeforeFailure = 0;
   /** Rows were refused. The next attempt begins with them: it has got further only once something is durable. */
   #isRefused = false;
+  /** The last change of the stream that the attempts have counted. */
+  #counted: Position | null = null;
   /** When another producer fenced this run's. */
   readonly #fencedAt: number[] = [];
   readonly #rounds: RoundLoop | null;
@@ -156,7 +162,7 @@ export class RunLoop {
       if (ended === null) return true;
       // It may have met what another replica has done, which is no failure to tell of.
       if (!this.context.mayRun()) continue;
-      const error = locateFailure(ended, this.connector.config);
+      const error = tellOfWaitingTables(locateFailure(ended, this.connector.config));
       const nowMs = this.context.nowMs();
       streak = addFailure(progressed ? null : streak, nowMs);
       const retryWindowMs = this.#retryWindowMs();
@@ -213,6 +219,7 @@ export class RunLoop {
         term: this.context.term,
         initialized: this.#initialized,
         isAfterRefusal: this.#isRefused,
+        counted: this.#counted,
       },
       {
         ...events,
@@ -223,19 +230,20 @@ export class RunLoop {
         status: (component, status, retryInMs) => {
           last = { component, status };
           if (status.state.snapshot || status.state.realtime) {
-            if (!this.#isRefused) this.#retry = null;
+            if (!this.#isRefused) this.#wentOn();
             recordProgress();
           } else if (status.state.initialize) {
             steps.add(status.state.initialize.sub_state);
-            if (!this.#isRefused && steps.size > this.#stepsBeforeFailure) this.#retry = null;
+            if (!this.#isRefused && steps.size > this.#stepsBeforeFailure) this.#wentOn();
           }
           events.status(component, this.#underRetry(status), retryInMs);
         },
         metrics: (metrics: RunMetrics) => {
           moved ||= metrics.rowsDurable > 0 || metrics.snapshot.tablesDone > 0;
+          this.#counted = metrics.counted ?? this.#counted;
           events.metrics(metrics);
           if (this.#retry === null || !(moved || lastedMs() >= progressMs)) return;
-          this.#retry = null;
+          this.#wentOn();
           if (last) events.status(last.component, last.status);
         },
       },
@@ -255,6 +263,12 @@ export class RunLoop {
     const { start, heartbeat, warning } = status.status;
     const isNoNews = start || heartbeat || warning;
     return this.#retry && isNoNews ? { state: status.state, status: this.#retry } : status;
+  }
+
+  #wentOn(): void {
+    if (this.#retry === null) return;
+    this.#retry = null;
+    this.context.wentOn();
   }
 
   #retryWindowMs(): number {

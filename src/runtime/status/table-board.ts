@@ -2,6 +2,7 @@
 // counted.
 
 import type { TableStatus } from "../../connector/table-status.ts";
+import type { RefusedTable } from "../../errors/millrace-error.ts";
 import type { TableReport, TablesReport } from "../../pipeline/table-states.ts";
 
 interface Known {
@@ -18,10 +19,18 @@ interface Entry {
   revision: number;
 }
 
+/** A table whose rows the sink refused last, and why: the connector stands there. */
+interface Refused {
+  readonly runId: string;
+  readonly table: RefusedTable;
+  readonly reason: string;
+}
+
 const nothing: Known["before"] = { rowsIn: 0, lastChangeMs: null };
 
 export class TableBoard {
   readonly #entries = new Map<string, Entry>();
+  readonly #refused = new Map<string, Refused>();
   #revision = 0;
 
   /** A first report of an attempt replaces what is known. The others change it. */
@@ -42,13 +51,24 @@ export class TableBoard {
       ofRun.set(report.id, { report, before: ofRun.get(report.id)?.before ?? nothing });
   }
 
+  /** The connector's last attempt ended because of this table's rows; null: of something else, or it goes on. */
+  refused(connectorId: string, runId: string, table: RefusedTable | null, reason = ""): void {
+    if (table === null && !this.#refused.has(connectorId)) return;
+    if (table === null) this.#refused.delete(connectorId);
+    else this.#refused.set(connectorId, { runId, table, reason });
+    const entry = this.#entries.get(connectorId);
+    if (entry) entry.revision = ++this.#revision;
+  }
+
   /** By schema and name. Another run than the one that reported has counted nothing yet. */
   list(connectorId: string, runId: string): TableStatus[] {
     const entry = this.#entries.get(connectorId);
     const isOfRun = entry?.runId === runId;
     const known = [...(entry?.tables.values() ?? [])];
+    const refused = this.#refused.get(connectorId);
+    const shown = (report: TableReport) => (refused?.runId === runId ? withRefusal(report, refused) : report);
     return known
-      .map(({ report, before }) => statusOf(report, isOfRun ? totalOf({ report, before }) : nothing))
+      .map(({ report, before }) => statusOf(shown(report), isOfRun ? totalOf({ report, before }) : nothing))
       .sort(bySchemaAndName);
   }
 
@@ -59,7 +79,17 @@ export class TableBoard {
 
   forget(connectorId: string): void {
     this.#entries.delete(connectorId);
+    this.#refused.delete(connectorId);
   }
+}
+
+/** A table that is set aside holds up nobody, so its own state says more. */
+function withRefusal(report: TableReport, { table, reason }: Refused): TableReport {
+  const isIt = report.schema === table.schema && report.name === table.name;
+  const isTaken = ["Waiting", "Copying", "Streaming"].includes(report.state);
+  if (!isIt || !isTaken) return report;
+  const commands = table.commands.map((command) => `${command};`);
+  return { ...report, state: "Waiting", copy: null, reason, commands };
 }
 
 function totalOf(known: Known | undefined): Known["before"] {

@@ -1,12 +1,14 @@
 // The messages between the main thread and a connector's assignments in worker threads. Plain data; bigint and
 // MessagePort are allowed.
 
+import type { Position } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { SnapshotSpec } from "../../connector/task.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { RefusedTable } from "../../errors/millrace-error.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
 import type { TablesReport } from "../../pipeline/table-states.ts";
@@ -30,6 +32,8 @@ export interface RunRequest {
   readonly initialized: boolean;
   /** The previous attempt ended because the sink refused rows. */
   readonly isAfterRefusal: boolean;
+  /** The last change that earlier attempts of the run have counted; null: they have counted none. */
+  readonly counted: Position | null;
 }
 
 /** main → replication worker */
@@ -127,6 +131,8 @@ export interface LogLine {
 export interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
+  /** See `MillraceError.table`. */
+  readonly table?: RefusedTable;
   /** For the log, if the error is not one of ours: without it a fault in a worker could not be found. */
   readonly stack?: string;
 }

@@ -56,11 +56,11 @@ export function offeredTask(
 }
 
 export function wireError(error: unknown): WireError {
-  const { code, message, cause } = toMillraceError(error);
+  const { code, message, cause, table } = toMillraceError(error);
   // Our own errors explain themselves. The stack of another error is for the log; of a server's error it might quote a
   // value.
   const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
-  return { code, message, ...(stack === undefined ? {} : { stack }) };
+  return { code, message, ...(table && { table }), ...(stack === undefined ? {} : { stack }) };
 }
 
 function stateOf(phase: Phase, slot: string): Status["state"] {

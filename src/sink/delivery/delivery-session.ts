@@ -311,8 +311,8 @@ export class DeliverySession {
   #fail(error: unknown): void {
     if (this.#failed) return;
     this.#failed = true;
-    const { code, message } = toMillraceError(error);
-    if (!this.#isStopping) this.send({ type: "failed", code, message });
+    const { code, message, table } = toMillraceError(error);
+    if (!this.#isStopping) this.send({ type: "failed", code, message, table });
     this.#copies.breakOff();
     this.#commitPoint?.giveUp();
     void this.#transport.drain(AbortSignal.abort(error));

@@ -1,6 +1,6 @@
 // Makes messages of rows: key, value and headers, written into buffers that are used again, and puts them where their key belongs.
 
-import { qualifiedName } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import type { KafkaMessages } from "../../connector/config/kafka/kafka-format.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
@@ -129,12 +129,12 @@ export class MessageWriter {
   #requireFits({ relation, queues }: KafkaTable, key: ByteWriter | null, value: ByteWriter): void {
     const bytes = (key?.size ?? 0) + value.size + this.#headers.length + recordBytes;
     if (bytes <= this.maxMessageBytes) return;
-    throw messageTooLarge(qualifiedName(relation), queues[0]!.topic, key, bytes, this.maxMessageBytes);
+    throw messageTooLarge(relation, queues[0]!.topic, key, bytes, this.maxMessageBytes);
   }
 }
 
 function messageTooLarge(
-  table: string,
+  relation: Pick<Relation, "schema" | "name">,
   topic: string,
   key: ByteWriter | null,
   bytes: number,
@@ -144,9 +144,10 @@ function messageTooLarge(
     ? new TextDecoder().decode(key.bytes.subarray(0, Math.min(key.length, toldKeyBytes)))
     : "none";
   const text =
-    `A row of table ${table} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, key ${named}). ` +
+    `A row of table ${qualifiedName(relation)} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, key ${named}). ` +
     "Nothing is skipped. Set message_max_bytes, and the topic's max.message.bytes, above that, or exclude the large column; then start the connector.";
-  return new MillraceError("kafka_message_too_large", text);
+  const { schema, name } = relation;
+  return new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });
 }
 
 /** Without a key all messages of a table stay in their order, in one partition. */

@@ -12,6 +12,7 @@ import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { Semaphore } from "../../connection/semaphore.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
+import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopySink } from "../copy-sink.ts";
 import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
@@ -32,6 +33,7 @@ import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
 import { SinkCopies } from "./copy/sink-copies.ts";
 import { isRowRefused, type RefusedRow } from "./refusals/refused-row.ts";
+import { withRemedy } from "./refusals/refused-table.ts";
 import { TargetNaming } from "./schema/target-naming.ts";
 import { type SinkPace, sinkPace } from "./sink-pace.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
@@ -56,7 +58,7 @@ export class PostgresSink implements Sink {
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
-    naming = new TargetNaming(config.target_schema),
+    private readonly naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = sinkPace,
   ) {
     this.#tables = new SinkTables(config, naming, context, pace);
@@ -191,15 +193,20 @@ export class PostgresSink implements Sink {
     await this.#guard(async (client) => {
       const refused = (await this.#transaction.apply(client, batch)) ?? (await this.#finish(client, batch));
       if (refused === null) return;
-      const { before, error } = refused;
+      const { before } = refused;
       if (before) {
         this.#count({ ...batch, count: before.rows });
         await this.#commit(client, before.resumeLsn);
       }
       if (this.context.makesCopies)
         await recordTypeRefusal(client, this.context.connectorId, refused, this.#tables.ledger);
-      throw error;
+      throw await this.#withRemedy(client, refused);
     });
+  }
+
+  async #withRemedy(client: Client, { relation, error }: RefusedRow): Promise<MillraceError> {
+    await this.#transaction.giveUp(client);
+    return await withRemedy(client, this.naming.target(relation), relation, error);
   }
 
   /** After the batch is applied: commits. Deferred constraints may still refuse a row. */

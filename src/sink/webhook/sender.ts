@@ -2,7 +2,7 @@
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { saying } from "../../errors/answer-in-reason.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { MillraceError, type RefusedTable } from "../../errors/millrace-error.ts";
 import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
 import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
 import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
@@ -108,7 +108,12 @@ function rejection(request: OutgoingRequest, status: number, said: string | null
     "webhook_rejected",
     `the receiver answered ${status} to ${describeRequest(request)}${redirect}${saying(said)}. Mend the receiver or the ` +
       "connector's configuration, then start the connector again: it goes on with this request",
+    { table: tableOf(request) },
   );
+}
+
+function tableOf({ schema, table: name }: OutgoingRequest): RefusedTable {
+  return { schema, name, commands: [] };
 }
 
 /** Nothing was sent. The request is named all the same, to tell where the connector stands. */

@@ -34,6 +34,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     work: "changes" as const,
     initialized: false,
     isAfterRefusal: false,
+    counted: null,
   };
   return {
     run: new ConnectorRun(

@@ -69,6 +69,7 @@ async function play(
     attemptChanged: () => {},
     idle: () => {},
     failed: (_error, health) => failures.push(health),
+    wentOn: () => {},
     nowMs: () => nowMs,
     random: () => 0,
     sleep: async (ms) => {
@@ -132,7 +133,14 @@ test("a run that waits for its lease can be stopped", async () => {
         looks += 1;
         return false;
       },
-      ...{ attemptChanged: () => {}, idle: () => {}, failed: () => {}, nowMs: () => 0, random: () => 0 },
+      ...{
+        attemptChanged: () => {},
+        idle: () => {},
+        failed: () => {},
+        wentOn: () => {},
+        nowMs: () => 0,
+        random: () => 0,
+      },
       sleep: async () => {
         if (looks === 3) loop.stop();
       },

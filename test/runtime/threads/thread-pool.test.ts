@@ -30,7 +30,13 @@ function assign(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, na
     async play(script: string) {
       await channel.ready;
       const connector = { ...sampleConfig(name), name: script };
-      const rest = { work: "changes", initialized: false, isAfterRefusal: false, delivery: null } as const;
+      const rest = {
+        work: "changes",
+        initialized: false,
+        isAfterRefusal: false,
+        counted: null,
+        delivery: null,
+      } as const;
       channel.post({ type: "start", connector, runId: name, owner: "me", term: null, ...rest });
       if (script !== "crash") await waitFor("its first word", () => messages.length > 0);
     },

@@ -116,7 +116,7 @@ export class DeliveryClient {
         this.events.awaits(message.lsn);
         return;
       case "failed":
-        this.#fail(new MillraceError(message.code, message.message));
+        this.#fail(new MillraceError(message.code, message.message, { table: message.table }));
         return;
       default:
         message satisfies never;

@@ -7,6 +7,7 @@ import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
+import type { RefusedTable } from "../../../errors/millrace-error.ts";
 import type { CopyMode, DurableRanges, Settled, StreamDuring } from "../../copy-sink.ts";
 
 /** A batch whose relations were sent before: `relations` holds their handles. */
@@ -145,7 +146,12 @@ export type FromDelivery =
   /** There is more to do once the stream has come there. */
   | { readonly type: "awaits"; readonly lsn: Lsn }
   /** Nothing is delivered in this session any more. */
-  | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
+  | {
+      readonly type: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly table: RefusedTable | null;
+    };
 
 /** Every message is wrapped in the session that it belongs to. */
 export interface LineEnvelope<M> {

@@ -222,7 +222,9 @@ export class Scheduler {
     if (decision.kind === "exhausted") {
       const what = `${describeRequest(delivery.request)} was not delivered after ${delivery.attempts} attempts`;
       const text = `${what} (${decision.limit}): ${reason}. Start the connector again to go on with it`;
-      this.#fail(new MillraceError(this.options.retriesExhausted, text));
+      const { schema, table: name } = delivery.request;
+      const table = { schema, name, commands: [] };
+      this.#fail(new MillraceError(this.options.retriesExhausted, text, { table }));
       return;
     }
     this.#retrying.set(delivery, delivery.attempts);

@@ -19,6 +19,7 @@ import type { TouchedKeys } from "../copy/touched-keys.ts";
 import { longestPrefix } from "../refusals/longest-prefix.ts";
 import { isRowRefused, type RefusedRow, withPosition, withRow } from "../refusals/refused-row.ts";
 import { describeRefusedRows, withTable } from "../refusals/refused-rows.ts";
+import { ofMismatch } from "../refusals/refused-table.ts";
 import { type Remedy, remedyFor, type Tried } from "../refusals/remedy.ts";
 import { isRowsMissing } from "../refusals/rows-missing.ts";
 import type { TableRegistry } from "../schema/table-registry.ts";
@@ -223,15 +224,15 @@ export class ApplyTransaction {
     if (this.#skipIfDropped(relation, refusal ?? error)) return;
     // Only another copy brings the missing rows. The next run makes it.
     if (relation !== null && this.makesCopies && isRowsMissing(error)) await this.#voidCopy(client, relation);
-    if (refusal === null || relation === null || relation.isGone) throw error;
+    if (refusal === null || relation === null || relation.isGone) throw ofMismatch(error, relation);
     // If the column is not ours, the table is one that a trigger has written to.
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);
     if (!isOurs) throw error;
-    if (!this.makesCopies) throw refusal;
+    if (!this.makesCopies) throw ofMismatch(refusal, relation);
     await this.giveUp(client);
     // The rollback has undone earlier migrations, so the SQL is written for the table as it is now.
     const [now] = await this.tables.registry.checkMigrations(client, [
-      { relation, nullColumn: refusal.column },
+      { relation, nullColumn: refusal.column, reported: refusal.commands },
     ]);
     await this.tables.setAside.add(client, relation, now ?? refusal, since);
   }

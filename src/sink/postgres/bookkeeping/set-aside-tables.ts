@@ -27,10 +27,16 @@ interface SetAsideRow {
   readonly null_column: string | null;
 }
 
+export interface AskedTable {
+  readonly relation: Relation;
+  /** The column at the sink that must take null; null: the reason is another one. */
+  readonly nullColumn: string | null;
+  /** The table is set aside, or is about to be: its columns are all compared. The SQL that was told last; null: it is not. */
+  readonly reported: readonly string[] | null;
+}
+
 /** Returns for each table why it cannot go on; null: it can. */
-export type MigrationCheck = (
-  tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
-) => Promise<readonly (MigrationRefused | null)[]>;
+export type MigrationCheck = (tables: readonly AskedTable[]) => Promise<readonly (MigrationRefused | null)[]>;
 
 export class SetAsideTables {
   readonly #records = new Map<number, SetAsideRecord>();
@@ -165,8 +171,8 @@ export class SetAsideTables {
     this.#waiting.clear();
   }
 
-  #checkable(relation: Relation): { readonly relation: Relation; readonly nullColumn: string | null } {
-    return { relation, nullColumn: this.nullColumnOf(relation) };
+  #checkable(relation: Relation): AskedTable {
+    return { relation, nullColumn: this.nullColumnOf(relation), reported: this.commandsOf(relation) };
   }
 
   /** Tables that the source has dropped are not reported: nobody needs to repair them. */

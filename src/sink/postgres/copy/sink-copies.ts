@@ -262,9 +262,9 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     } catch (error) {
       const { signal } = this.context;
       if (signal.aborted || stop.aborted) throw error;
-      const described = this.#refusals.described(relation, error);
-      if (isIntoTarget) await this.#refusals.setAside(relation, error);
-      throw described;
+      throw isIntoTarget
+        ? await this.#refusals.refused(relation, error)
+        : this.#refusals.described(relation, error);
     }
   }
 }

@@ -14,6 +14,7 @@ import type { SinkTables } from "../sink-tables.ts";
 import { incompatibleTypeRefused, isValueRefused } from "../types/incompatible-type.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { describeRefusedCopy } from "./refused-rows.ts";
+import { isTypeRefused, ofMismatch, withRemedy } from "./refused-table.ts";
 import { refusedNull } from "./remedy.ts";
 
 const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
@@ -51,33 +52,46 @@ export class CopyRefusals {
   }
 
   /**
-   * Between two batches: sets the table aside if it cannot get its first copy, so that the next run copies the others. Several copies may be
-   * refused at once, but only one at a time may use the session that applies.
+   * Between two batches: sets the table aside if it cannot get its first copy, so that the next run copies the others. Otherwise they wait for
+   * it. Returns the error that says so. Several copies may be refused at once, but only one at a time may use the session that applies.
    */
-  async setAside(relation: Relation, error: unknown): Promise<void> {
+  async refused(relation: Relation, error: unknown): Promise<MillraceError> {
+    const described = this.described(relation, error);
     const release = await this.#permits.acquire();
     try {
-      await this.#setAsideNow(relation, error);
+      return await this.apply.guard(async (client) => {
+        if (await this.#setAside(client, relation, error)) return described;
+        if (described.code === "sink_schema_mismatch") return ofMismatch(described, relation);
+        if (described.code !== "sink_rejected_rows") return described;
+        return await withRemedy(client, this.naming.target(relation), relation, described);
+      });
     } finally {
       release();
     }
   }
 
-  async #setAsideNow(relation: Relation, error: unknown): Promise<void> {
-    if (this.tables.ledger.holds(relation) || !this.context.makesCopies) return;
-    await this.apply.guard(async (client) => {
-      const refusal = await this.#refusalOf(client, relation, error);
-      const { column = null } = refusal ?? {};
-      const isOurs = column === null || relation.columns.some(({ name }) => name === column);
-      if (refusal && isOurs)
-        await this.tables.setAside.add(client, relation, refusal, this.apply.resumeLsn());
-    });
+  /** Returns whether the table is set aside. */
+  async #setAside(client: Client, relation: Relation, error: unknown): Promise<boolean> {
+    if (this.tables.ledger.holds(relation) || !this.context.makesCopies) return false;
+    const refusal = await this.#refusalOf(client, relation, error);
+    const { column = null } = refusal ?? {};
+    const isOurs = column === null || relation.columns.some(({ name }) => name === column);
+    if (!refusal || !isOurs) return false;
+    await this.tables.setAside.add(client, relation, refusal, this.apply.resumeLsn());
+    return true;
   }
 
   async #refusalOf(client: Client, relation: Relation, error: unknown): Promise<MigrationRefused | null> {
-    if (error instanceof MigrationRefused) return error;
-    if (isValueRefused(error))
-      return await incompatibleTypeRefused(client, this.naming.target(relation), relation);
-    return refusedNull(error)?.refusal ?? null;
+    if (isValueRefused(error)) {
+      const refusal = await incompatibleTypeRefused(client, this.naming.target(relation), relation);
+      if (refusal) return refusal;
+    }
+    const refusal = error instanceof MigrationRefused ? error : (refusedNull(error)?.refusal ?? null);
+    const isOfType = isTypeRefused(error);
+    if (!refusal && !isOfType) return null;
+    const nullColumn = refusal?.column ?? null;
+    const asked = { relation, nullColumn, reported: refusal?.commands ?? [], isOfType };
+    const [now] = await this.tables.registry.checkMigrations(client, [asked]);
+    return now ?? refusal;
   }
 }

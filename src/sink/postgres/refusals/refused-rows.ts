@@ -89,7 +89,7 @@ export function lineOf(error: unknown): number | null {
 }
 
 /**
- * The SQL that helps where a unique index or a foreign key refused a row; otherwise empty. The constraint is somebody else's, as a key that
+ * The SQL that helps where a unique index, a foreign key or a check refused a row; otherwise empty. The constraint is somebody else's, as a key that
  * millrace has made follows the source's. `isOfStream`: at COMMIT all rows of a transaction are there.
  */
 export function keyHint(error: unknown, isOfStream = false): string {
@@ -106,6 +106,10 @@ export function keyHint(error: unknown, isOfStream = false): string {
       ` Switch it off for the sink's role (GRANT SET ON PARAMETER session_replication_role, PostgreSQL 15 or later), or ${later}` +
       `run: ${alter} DROP CONSTRAINT ${name};`
     );
+  }
+  if (error.code === sqlState.checkViolation && table && constraint) {
+    const drop = `ALTER TABLE ${sqlName({ schema, name: table })} DROP CONSTRAINT ${escapeIdentifier(constraint)};`;
+    return ` Where the source may have such rows, run: ${drop}`;
   }
   if (error.code !== sqlState.uniqueViolation) return "";
   const index = `DROP INDEX ${sqlName({ schema, name: constraint })};`;

@@ -55,7 +55,7 @@ export function refusedNull(
 }
 
 /** The server's error at the end of the chain of causes. */
-function databaseError(error: unknown): DatabaseError | null {
+export function databaseError(error: unknown): DatabaseError | null {
   if (error instanceof DatabaseError) return error;
   return error instanceof Error && error.cause !== undefined ? databaseError(error.cause) : null;
 }

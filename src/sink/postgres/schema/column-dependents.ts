@@ -80,7 +80,7 @@ export async function findDependents(
 }
 
 /** What a column is called at the sink before the renames. */
-function nameBefore(name: string, changes: readonly TableChange[]): string {
+export function nameBefore(name: string, changes: readonly TableChange[]): string {
   let then = name;
   for (const change of changes.toReversed()) {
     if (change.kind === "rename" && change.to === then) then = change.from;

@@ -1,16 +1,25 @@
 // Checks, without changing anything, whether a target needs a change that the connector may not make.
 
 import type { Client } from "pg";
-import type { Relation } from "../../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
-import type { MigrationRefused } from "../refusals/migration-refused.ts";
+import { MigrationRefused } from "../refusals/migration-refused.ts";
+import { repairSql } from "../refusals/repair-sql.ts";
+import {
+  compareColumns,
+  describeComputed,
+  noDifferences,
+  plainColumnSql,
+  type TableDifferences,
+} from "../refusals/table-differences.ts";
+import { describeDifferences } from "../types/type-differences.ts";
 import { findDependents } from "./column-dependents.ts";
-import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
+import { allowNullSql, migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
-import { fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
+import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
 import { nameTaken } from "./taken-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -26,6 +35,12 @@ export interface CheckedTable {
   readonly isReplaced: boolean;
   /** A column that must take null. */
   readonly nullColumn: string | null;
+  /** Names of the columns that are NOT NULL at the source; null: not known. */
+  readonly notNull: readonly string[] | null;
+  /** See `AskedTable`. */
+  readonly reported: readonly string[] | null;
+  /** A value was refused that the type of its column may not take. */
+  readonly isOfType?: boolean;
 }
 
 /** Returns for each table why it cannot take its relation's rows; null: it can, or does not exist. */
@@ -60,23 +75,93 @@ async function checkMigration(
   client: Client,
   strategy: PostgresSinkConfig["migration_strategy"],
   naming: TargetNaming,
-  { relation, known, nullColumn, isReplaced }: CheckedTable,
+  asked: CheckedTable,
   given: TargetTable,
 ): Promise<MigrationRefused | null> {
+  const { relation, known, nullColumn, isReplaced, reported } = asked;
   const { target } = given;
   const { table, drops } = clearComputed(given, relation, strategy);
   const wanted = naming.target(relation);
   if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);
+  const isShared = naming.isShared(relation);
   const all = planMigration(table, known, relation, strategy);
-  const changes = naming.isShared(relation) ? changesOfShared(table, all) : all;
-  const refused = refusedChanges(strategy, changes);
-  const fits = isReplaced && !naming.isShared(relation) && fitsByName(table, relation, strategy);
-  if (refused.length > 0 && !fits)
+  const changes = isShared ? changesOfShared(table, all) : all;
+  const fits = isReplaced && !isShared && fitsByName(table, relation, strategy);
+  const refused = fits ? [] : refusedChanges(strategy, changes);
+  // The rows of others that are in a shared target would not come back.
+  if (isShared && refused.length > 0)
     return migrationRefused(target, refused, await migrationSql(client, target, refused, false));
-  const computed = [...drops, ...computedFrom(table, changes, strategy)];
-  const dependents = fits ? null : await findDependents(client, table, changes, computed);
-  if (dependents) return dependents;
-  if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;
+  const made = fits ? [] : changes;
+  const differing =
+    isShared || (reported === null && refused.length === 0)
+      ? noDifferences
+      : await differencesOf(client, table, asked, made);
+  const mayAllowNull = isAllowed(strategy, "Nullability");
   const isRefusing = table.columns.some(({ name, notNull }) => name === nullColumn && notNull);
-  return isRefusing ? nullRefused(target, nullColumn) : null;
+  const nulls = mayAllowNull
+    ? []
+    : [...new Set([...differing.nulls, ...(isRefusing && nullColumn !== null ? [nullColumn] : [])])];
+  const retypes = differing.types.map(({ column }) => ({ kind: "retype", column }) as const);
+  const computed = [...drops, ...computedFrom(table, made, strategy)];
+  const dependents = await findDependents(client, table, [...made, ...retypes], computed);
+  return await refusalOf(client, table, { refused, retypes, differing: { ...differing, nulls }, dependents });
+}
+
+/** Types that took most values until one was refused differ until somebody has run the SQL that was told then. */
+async function differencesOf(
+  client: Client,
+  table: TargetTable,
+  { relation, notNull, reported, isOfType = false }: CheckedTable,
+  changes: readonly TableChange[],
+): Promise<TableDifferences> {
+  const compared = { table, relation, notNull, changes };
+  const strict = compareColumns(compared, true);
+  if (isOfType || strict.types.length === 0) return strict;
+  const retypes = strict.types.map(({ column }) => ({ kind: "retype", column }) as const);
+  const { commands } = await repairSql(client, table, retypes);
+  return commands.some((command) => reported?.includes(command)) ? strict : compareColumns(compared, false);
+}
+
+interface Findings {
+  readonly refused: readonly TableChange[];
+  readonly retypes: readonly TableChange[];
+  readonly differing: TableDifferences;
+  readonly dependents: MigrationRefused | null;
+}
+
+async function refusalOf(
+  client: Client,
+  table: TargetTable,
+  { refused, retypes, differing, dependents }: Findings,
+): Promise<MigrationRefused | null> {
+  const { target } = table;
+  const { types, nulls, computed } = differing;
+  const [nullColumn = null] = nulls;
+  if (refused.length + types.length + nulls.length + computed.length === 0) return dependents;
+  if (refused.length + types.length + computed.length === 0 && !dependents && nulls.length === 1)
+    return nullRefused(target, nulls[0]!);
+  const repair = await repairSql(client, table, [...refused, ...retypes]);
+  const emptied = new Set(types.map(({ column }) => column.name));
+  const allowNull = nulls.filter((name) => !emptied.has(name));
+  const why = [
+    refused.length > 0
+      ? migrationRefused(target, refused, []).why
+      : `Table ${qualifiedName(target)} at the sink does not fit the source's.`,
+    describeDifferences(types),
+    describeComputed(computed),
+    nulls.length > 0 ? `Columns do not take null there, and the source's do: ${nulls.join(", ")}.` : "",
+    dependents?.why ?? "",
+    repair.isEmptying ? "What the SQL empties comes back by the copy that follows it." : "",
+  ];
+  const commands = [
+    ...(dependents?.commands ?? []),
+    ...computed.map((column) => plainColumnSql(target, column)),
+    ...repair.commands,
+    ...allowNull.map((name) => allowNullSql(target, name)),
+  ];
+  return new MigrationRefused(
+    why.filter((text) => text !== "").join(" "),
+    [...new Set(commands)],
+    nullColumn,
+  );
 }

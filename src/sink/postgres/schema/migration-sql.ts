@@ -95,9 +95,13 @@ export function migrationRefused(
   );
 }
 
+export function allowNullSql(target: TargetName, column: string): string {
+  return `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
+}
+
 /** A row has null in a column that is NOT NULL at the sink. */
 export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
-  const sql = `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
+  const sql = allowNullSql(target, column);
   const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now. ${notAllowed}`;
   return new MigrationRefused(why, [sql], column, cause);
 }

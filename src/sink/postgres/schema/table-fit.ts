@@ -9,6 +9,7 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
 import { clearSql } from "../generated/make-computed.ts";
+import { columnsComputed, computedRefused } from "../refusals/table-differences.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
@@ -40,7 +41,8 @@ export async function fitTable(
 ): Promise<Fitted> {
   const cleared = clearComputed(given, relation, strategy);
   const { table } = cleared;
-  requireWritable(table, relation);
+  const computed = columnsComputed(table, relation);
+  if (computed.length > 0) throw computedRefused(table, computed);
   const all = planMigration(table, known, relation, strategy);
   const changes = isShared ? changesOfShared(table, all) : all;
   const refused = [...refusedChanges(strategy, changes), ...(isShared ? changesOfOthers(changes) : [])];
@@ -73,20 +75,6 @@ function sharedRefused(target: TargetName, sql: readonly string[]): MillraceErro
     "sink_schema_mismatch",
     `Table ${qualifiedName(target)} at the sink does not fit one of those that are merged into it, and holds rows of the others: ` +
       `millrace does not change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
-  );
-}
-
-/** A generated column at the sink takes no values. */
-function requireWritable(table: TargetTable, relation: Relation): void {
-  const computed = table.columns.find(
-    ({ name, generated }) => generated && relation.columns.some((column) => column.name === name),
-  );
-  if (!computed) return;
-  throw new MillraceError(
-    "sink_schema_mismatch",
-    `Column ${computed.name} of table ${qualifiedName(table.target)} is computed at the sink, and the source has values for it. ` +
-      `Exclude it in the catalog, or run: ALTER TABLE ${sqlName(table.target)} ALTER COLUMN ${escapeIdentifier(computed.name)} ` +
-      "DROP EXPRESSION;",
   );
 }
 

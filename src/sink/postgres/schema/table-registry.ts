@@ -9,6 +9,7 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type PreparedTable, prepareTable } from "../apply/prepared-table.ts";
 import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
+import type { AskedTable } from "../bookkeeping/set-aside-tables.ts";
 import {
   hasColumnFromBefore,
   isFollowed,
@@ -22,7 +23,7 @@ import { holdsOldLabels } from "../types/old-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
 import { inOrder } from "./key-migration.ts";
-import { checkMigrations } from "./migration-check.ts";
+import { type CheckedTable, checkMigrations } from "./migration-check.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { hasRemadeColumn } from "./shared-migration.ts";
 import { StagingNames } from "./staging-names.ts";
@@ -183,11 +184,12 @@ export class TableRegistry {
   /** Returns for each table why its target cannot take its rows now; null: it can, or does not exist. */
   async checkMigrations(
     client: Client,
-    tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
+    tables: readonly (AskedTable & Pick<CheckedTable, "isOfType">)[],
   ): Promise<readonly (MigrationRefused | null)[]> {
     const asked = tables.map((table) => ({
       ...table,
       known: this.shapes.of(table.relation),
+      notNull: this.#catalog.shapeOf(table.relation.id)?.notNull ?? null,
       isReplaced: this.ledger.isVoid(this.shapes.of(table.relation) ?? table.relation),
       isNameTaken: this.#renamer.occupantOf(table.relation) !== null,
     }));
