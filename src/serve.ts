@@ -11,6 +11,7 @@ import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { examineDisk } from "./doctor/disk-space.ts";
 import { LiveDoctorService } from "./doctor/doctor-service.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
+import { cannotListen } from "./listen-failure.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type ConnectorWatch, StoredConnectorService } from "./runtime/connector-service.ts";
@@ -129,7 +130,7 @@ export async function startService(
     acceptsHost: checksHost(settings) ? isLoopbackHost : null,
     reportFault: (fault) => reportFault(log, fault),
   });
-  const server = listen(app, settings);
+  const server = await listen(app, settings);
   starting.defer(async () => {
     await app.stop(true);
   });
@@ -277,13 +278,12 @@ function startOtlp(
   return exporter;
 }
 
-function listen(app: ReturnType<typeof createApp>, { host, port }: Settings) {
+async function listen(app: ReturnType<typeof createApp>, { host, port }: Settings) {
   try {
+    // Bun sets SO_REUSEADDR: what is left of earlier connections (TIME_WAIT) does not hold the port.
     app.listen({ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false });
   } catch (error) {
-    const code = (error as { code?: unknown }).code;
-    const reason = code === "EADDRINUSE" ? "something listens there already" : String(error);
-    throw new MillraceError("invalid_setting", `Cannot listen on ${urlOf(host, port)}: ${reason}.`);
+    throw await cannotListen(error, { host, port, url: urlOf(host, port) });
   }
   if (!app.server) throw new MillraceError("internal", "The HTTP server did not start.");
   return app.server;

@@ -79,7 +79,10 @@ const IdentifierNamingRequestSchema = taggedUnion({
 });
 
 export const ConnectorRequestSchema = strictObject({
-  id: Type.String({ description: "Ignored where the server makes the id, or the path has it." }),
+  id: Type.String({
+    description:
+      "Ignored where the server makes the id, or the path has it. Where the path has it, it may be left out.",
+  }),
   source: SourceRequestSchema,
   sink: SinkRequestSchema,
   buffer: Type.Optional(BufferRequestSchema),

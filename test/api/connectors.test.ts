@@ -68,6 +68,18 @@ describe("POST /api/v1/connectors", () => {
 });
 
 describe("POST /api/v1/connectors/{connector_id}", () => {
+  test("the id is the path's: the body may leave it out, and another one is ignored; what is no id is refused", async () => {
+    const { id: __, ...withoutId } = connector();
+    for (const body of [withoutId, connector({ id: "other" })]) {
+      expect((await api.call("POST", "/api/v1/connectors/orders", body)).status).toBeOneOf([200, 201]);
+    }
+    expect((await api.call("GET", "/api/v1/connectors/orders")).body.connector.id).toBe("orders");
+    expect((await api.call("GET", "/api/v1/connectors/other")).status).toBe(404);
+    const wrong = await api.call("POST", "/api/v1/connectors/orders", connector({ id: 7 as never }));
+    expect(wrong.body.errors).toEqual([{ path: "/id", message: expect.stringContaining("string") }]);
+    expect((await api.call("POST", "/api/v1/connectors/no id", withoutId)).status).toBe(422);
+  });
+
   test("201 empty when created, 200 empty when replaced; the path's id wins", async () => {
     const created = await api.call("POST", "/api/v1/connectors/mine", connector({ id: "other" }));
     expect([created.status, created.text]).toEqual([201, ""]);

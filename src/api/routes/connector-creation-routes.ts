@@ -33,7 +33,8 @@ const details = {
     tags,
     summary: "Create or replace a connector",
     description:
-      'The id of the path wins over the body\'s. On replace, a secret that is `"***"` is kept, and so is a required one ' +
+      "The id of the path wins over the body's, which may be left out although the schema has it. " +
+      'On replace, a secret that is `"***"` is kept, and so is a required one ' +
       "that is left out; an optional one that is left out is cleared. A connector that runs goes on with the new " +
       "configuration. `If-None-Match: *` creates alone, `If-Match` replaces only what you have seen: 412 otherwise.",
   },
@@ -44,6 +45,12 @@ const details = {
     description: "Nothing is stored, and nothing is created at the source or the sink.",
   },
 };
+
+/** Before the body is checked: the path has said the id. */
+function takePathId(body: unknown, id: string): void {
+  if (typeof body !== "object" || body === null || Array.isArray(body) || "id" in body) return;
+  Object.assign(body, { id });
+}
 
 export function connectorCreationRoutes(connectors: ConnectorService) {
   return new Elysia({ name: "connector-creation-routes", prefix: "/api/v1", normalize: false })
@@ -73,7 +80,10 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
       },
       {
         parse: parseJson,
-        transform: ({ body }) => checkConnectorRequest(body),
+        transform: ({ body, params }) => {
+          takePathId(body, params.connector_id);
+          checkConnectorRequest(body);
+        },
         params: ConnectorPath,
         query: CloneQuery,
         headers: ConditionHeaders,
