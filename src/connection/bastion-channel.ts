@@ -196,7 +196,10 @@ function describeSsh(error: SshError): TunnelFailure {
 function describeSocket(error: Error & { readonly code?: string }): TunnelFailure {
   switch (error.code) {
     case "ECONNREFUSED":
-      return new TunnelFailure("unreachable", "Nothing listens at the SSH server's host and port.");
+      return new TunnelFailure(
+        "unreachable",
+        "Nothing listens at the SSH server's host and port (ECONNREFUSED).",
+      );
     case "ENOTFOUND":
     case "EAI_AGAIN":
       return new TunnelFailure("unreachable", "The SSH server's host name does not resolve.");

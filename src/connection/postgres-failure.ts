@@ -92,7 +92,8 @@ function isSqlState(code: string): boolean {
 const nodeCodes = new Set(["EPIPE", "EBUSY", "EPERM", "EBADF", "EXDEV"]);
 
 const unreachable: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "The server refused the connection: nothing listens on that host and port.",
+  ECONNREFUSED:
+    "Nothing listens at that host and port (ECONNREFUSED): see that the server is started, and that the port is right.",
   ENOTFOUND: "The host name does not resolve.",
   EAI_AGAIN: "The host name does not resolve at the moment.",
   EHOSTUNREACH: "There is no route to the host.",

@@ -8,6 +8,7 @@ import { type Answer, type HttpConnection, NoAnswer, notHttp } from "./connectio
 import type { ConnectionPool } from "./connection-pool.ts";
 import { type Endpoint, endpointOf } from "./endpoint.ts";
 import { failureCode } from "./failure-code.ts";
+import { failureWords } from "./failure-words.ts";
 import { requestHead, requestStart } from "./request-head.ts";
 import { type RequestStop, type StopList, TimedOut } from "./stop-list.ts";
 
@@ -51,6 +52,12 @@ export class RequestTarget {
     this.#url = new URL(url);
     this.hostname = this.#url.hostname;
     this.start = requestStart(this.#url, headers, options.method);
+  }
+
+  /** Host and port, for people. */
+  get place(): string {
+    const { host, port, protocol } = this.#url;
+    return port === "" ? `${host}:${protocol === "https:" ? 443 : 80}` : host;
   }
 
   get keepsBody(): boolean {
@@ -99,14 +106,14 @@ export async function sendRequest(request: HttpRequest): Promise<RequestResult> 
     return failure ?? { kind: "failed", reason: "no address to connect to", code: "" };
   } catch (error) {
     if (error instanceof MillraceError) return { kind: "refused", error };
-    return failed(error, stops);
+    return failed(error, request);
   } finally {
     stops.end(stop);
   }
 }
 
 async function postTo(address: string, request: HttpRequest, stop: RequestStop): Promise<RequestResult> {
-  const { target, stops } = request;
+  const { target } = request;
   const { resolver } = request.egress;
   try {
     const answer = await exchange(target.at(address), request, stop);
@@ -115,7 +122,7 @@ async function postTo(address: string, request: HttpRequest, stop: RequestStop):
   } catch (error) {
     // Otherwise an address that swallows what it is sent would be tried first each time.
     resolver.didNotWork(target.hostname, address);
-    return failed(error, stops);
+    return failed(error, request);
   }
 }
 
@@ -160,12 +167,12 @@ async function opened(endpoint: Endpoint, pool: ConnectionPool, stop: RequestSto
   }
 }
 
-function failed(error: unknown, { timeoutMs }: StopList): RequestResult {
+function failed(error: unknown, { stops, target }: HttpRequest): RequestResult {
   if (error instanceof TimedOut) {
-    return { kind: "failed", reason: `no answer within ${timeoutMs} ms`, code: "ETIMEDOUT" };
+    return { kind: "failed", reason: `no answer within ${stops.timeoutMs} ms`, code: "ETIMEDOUT" };
   }
   const code = failureCode(error);
   const reason =
-    code === notHttp ? "the answer is not HTTP/1, or has too large a head" : `the request failed: ${code}`;
+    code === notHttp ? "the answer is not HTTP/1, or has too large a head" : failureWords(code, target.place);
   return { kind: "failed", reason, code };
 }
