@@ -63,6 +63,7 @@ interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly name?: string;
   /** Takes what is pasted by itself, if it returns true. */
   readonly onPastedText?: (text: string) => boolean;
+  readonly onBlur?: () => void;
   readonly placeholder?: string;
   readonly autocomplete?: "off" | "username" | "current-password" | "new-password";
   readonly required?: boolean;

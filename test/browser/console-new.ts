@@ -113,6 +113,19 @@ describe("a new connector", () => {
     expect(await fieldValue(page, "/source/postgres/connection/user")).toBe("me");
   });
 
+  test("takes a connection's address apart that is typed, when the field is left", async () => {
+    await using opened = await openForm(stage, "/console/new");
+    const { page } = opened;
+    const host = "/source/postgres/connection/host";
+    await fillField(page, host, "postgresql://me:word@db.example.com:6543/shop");
+    await page.keyboard.press("Tab");
+    await waitFor("the host", async () => (await fieldValue(page, host)) === "db.example.com");
+    const rest = ["port", "database", "user", "password"].map((name) => host.replace("host", name));
+    const values: string[] = [];
+    for (const name of rest) values.push(await fieldValue(page, name));
+    expect(values).toEqual(["6543", "shop", "me", "word"]);
+  });
+
   test("keeps what was typed while one goes to and fro, and asks before it is lost", async () => {
     await using opened = await openForm(stage, "/console/new");
     const { page } = opened;

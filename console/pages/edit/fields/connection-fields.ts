@@ -20,7 +20,7 @@ export function mainConnectionFields(at: At): FieldSpec[] {
   return [
     text(`${at}/host`, "Host", {
       ...{ isFixed: true, width: 4, placeholder: "db.example.com" },
-      hint: "Or paste a whole address: postgres://user:password@host/database",
+      hint: "Or a whole address: postgres://user:password@host/database",
     }),
     number(`${at}/port`, "Port", { isFixed: true, width: 2 }),
     text(`${at}/database`, "Database", { isFixed: true, width: 6 }),

@@ -69,6 +69,8 @@ function Text({ form, field }: Bound<"text" | "number">) {
       {...(isNumber && { inputMode: "numeric" })}
       {...(field.path.endsWith("/connection/host") && {
         onPastedText: (text) => takeAddress(form, field, text),
+        // Whoever types an address is done with it when the field is left.
+        onBlur: () => takeAddress(form, field, textOf(valueAt(form.draft, field.path))),
       })}
     />
   );

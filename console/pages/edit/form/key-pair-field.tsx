@@ -36,7 +36,7 @@ export function KeyPairField({ form, field: { path, label } }: KeyPairFieldProps
       {isThere && (
         <>
           <span class="hint">Add this line to ~/.ssh/authorized_keys of the SSH user:</span>
-          <Command text={publicKey} what="the public key" />
+          <Command text={publicKey} what="public key" />
         </>
       )}
       <div>

@@ -1,17 +1,12 @@
 // What will be created, or changed; then it is.
 
 import { useEffect, useState } from "preact/hooks";
-import type { CatalogRequest } from "../../../../src/connector/config/catalog.ts";
-import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
 import type { JsonObject } from "../../../../src/connector/request/merge-patch.ts";
 import { storedCredentials } from "../../../api/credentials.ts";
-import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
 import { useConsole } from "../../../console-context.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Command } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
-import { grouped } from "../../../text/numbers.ts";
-import { type KnownTables, Selection } from "../catalog/selection.ts";
 import { nameFields } from "../fields/all-fields.ts";
 import { type Form, useForm } from "../form/form-context.ts";
 import { Fields } from "../form/groups.tsx";
@@ -23,6 +18,7 @@ import { valueAt } from "../model/pointer.ts";
 import { withoutSecrets, withPlaceholders } from "../model/secrets.ts";
 import { creationOnly, saveConnector } from "./save-connector.ts";
 import type { StepProps } from "./step-footer.tsx";
+import { Summary } from "./summary.tsx";
 import type { StepData } from "./use-step-data.ts";
 
 interface ReviewStepProps extends StepProps {
@@ -61,7 +57,7 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
   return (
     <>
       <section class="card stack">
-        <Summary draft={form.draft} known={data.catalog.data} />
+        <Summary {...{ draft: form.draft, defaults: form.defaults, known: data.catalog.data }} />
         <Fields fields={nameFields} />
       </section>
       {theirs && <Theirs changes={theirs} takeTheirs={isUnchanged ? null : takeTheirs} />}
@@ -93,47 +89,6 @@ function useSuggestedId(form: Form) {
     const id = freeId(database, (taken) => live.connectors.value?.has(taken) ?? false);
     if (id !== "") form.set("/id", id);
   }, []);
-}
-
-function Summary({ draft, known }: { readonly draft: JsonObject; readonly known: KnownTables | null }) {
-  const connector = draft as unknown as ConnectorRequest;
-  return (
-    <dl class="facts">
-      <div>
-        <dt>From</dt>
-        <dd class="name">{safely(() => sourceName(connector))}</dd>
-      </div>
-      <div>
-        <dt>To</dt>
-        <dd class="name">{safely(() => `${sinkKind(connector)}: ${sinkName(connector)}`)}</dd>
-      </div>
-      <div>
-        <dt>Tables</dt>
-        <dd>{tablesText(draft, known)}</dd>
-      </div>
-    </dl>
-  );
-}
-
-/** The configuration may be anything yet. */
-function safely(text: () => string): string {
-  try {
-    return text().replaceAll("undefined", "…");
-  } catch {
-    return "…";
-  }
-}
-
-function tablesText(draft: JsonObject, known: KnownTables | null): string {
-  const catalog = valueAt(draft, "/source/postgres/catalog") as CatalogRequest | undefined;
-  if (!catalog) return "All, also those to come";
-  if (!known)
-    return catalog.default_action === "Exclude" ? "Only those that are named" : "All but those left out";
-  const selection = new Selection(catalog);
-  const all = known.flatMap(({ name, tables }) =>
-    tables.map((table) => selection.hasTable(name, table.name)),
-  );
-  return `${grouped(all.filter(Boolean).length)} of ${grouped(all.length)}`;
 }
 
 function Changes({ form, isUnchanged }: { readonly form: Form; readonly isUnchanged: boolean }) {
@@ -212,14 +167,14 @@ function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObjec
           <span class="group-title">{patch ? "The patch as JSON" : "As JSON"}</span>
           <span class="soft small">Secrets read ***</span>
         </summary>
-        <Command text={JSON.stringify(withoutSecrets(body, shown), null, 2)} what="the JSON" />
+        <Command text={JSON.stringify(withoutSecrets(body, shown), null, 2)} what="JSON" />
       </details>
       <details class="group">
         <summary>
           <span class="group-title">As a curl command</span>
           <span class="soft small">Put the secrets in where it says &lt;…&gt;</span>
         </summary>
-        <Command text={curl} what="the curl command" />
+        <Command text={curl} what="command" />
       </details>
     </section>
   );
