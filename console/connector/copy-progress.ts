@@ -1,7 +1,7 @@
 // How far the first copy is, and what is left. Pure.
 
-import type { ConnectorStatus } from "../../src/connector/status.ts";
-import { grouped, shortCount } from "../text/numbers.ts";
+import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
+import { grouped, plural, shortCount } from "../text/numbers.ts";
 
 export interface CopyProgress {
   readonly done: number;
@@ -20,19 +20,50 @@ const mostBeyond = 1.25;
 export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
   if (!progress) return { done: 0, all: 0, isInRows: false, note: "" };
   const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
-  const tablesText = `${grouped(tables_done)} of ${grouped(tables)} tables`;
-  const note = rows === 0 ? tablesText : `${tablesText}, ${shortCount(rows)} rows`;
-  if (estimated_rows === 0 || rows > estimated_rows * mostBeyond)
+  const tablesText = `${grouped(tables_done)} of ${plural(tables, "table")}`;
+  if (isBeyondEstimate(progress.snapshot)) {
+    const note = rows === 0 ? `${tablesText}, reading` : `${tablesText}, ${grouped(rows)} rows so far`;
     // Of a single table that says nothing before it is done.
     return { done: tables_done, all: tables === 1 && tables_done === 0 ? 0 : tables, isInRows: false, note };
+  }
+  const note = rows === 0 ? `${tablesText}, reading` : `${tablesText}, ${shortCount(rows)} rows`;
   const all = Math.max(estimated_rows, rows);
   // As long as a table is missing, more may come than was expected.
   return { done: tables_done >= tables ? all : Math.min(rows, all * almostAll), all, isInRows: true, note };
 }
 
+/** Nobody knows how many rows there are: the source expected none, or far fewer. */
+function isBeyondEstimate({ rows, estimated_rows }: RunProgress["snapshot"]): boolean {
+  return estimated_rows === 0 || rows > estimated_rows * mostBeyond;
+}
+
+export interface NoEstimate {
+  readonly reason: string;
+  /** SQL for the source. */
+  readonly commands: readonly string[];
+}
+
+/** Why there is no percentage; null: there is one, or nothing is copied yet. */
+export function noEstimate({ progress, state }: ConnectorStatus): NoEstimate | null {
+  if (!progress || !state.snapshot || progress.snapshot.rows === 0) return null;
+  const { rows, estimated_rows, tables } = progress.snapshot;
+  if (!isBeyondEstimate(progress.snapshot)) return null;
+  const what = tables === 1 ? "the table was" : "the tables were";
+  const why =
+    estimated_rows === 0
+      ? `the source has no estimate of the rows, as ${what} never analysed.`
+      : `the source expected ${shortCount(estimated_rows)} rows, and there are ${shortCount(rows)} already: its statistics are old.`;
+  return {
+    reason: `No percentage in rows: ${why}`,
+    commands: [tables === 1 ? `ANALYZE ${state.snapshot.name};` : "ANALYZE;"],
+  };
+}
+
 /** Of one table. The API gives the larger of what came and what was expected, so where they are equal nobody knows how much is left. */
 export function tableCopyProgress(rows: number, estimatedRows: number): Omit<CopyProgress, "isInRows"> {
-  if (rows >= estimatedRows) return { done: 0, all: 0, note: `${shortCount(rows)} rows so far` };
+  if (rows === 0) return { done: 0, all: 0, note: "reading" };
+  if (rows >= estimatedRows)
+    return { done: 0, all: 0, note: `${grouped(rows)} rows so far, number not known` };
   return {
     done: Math.min(rows, estimatedRows * almostAll),
     all: estimatedRows,
@@ -44,8 +75,7 @@ export function tableCopyProgress(rows: number, estimatedRows: number): Omit<Cop
 export function isFinishing({ progress }: ConnectorStatus): boolean {
   if (!progress) return false;
   const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
-  const isExpected = rows >= estimated_rows && rows <= estimated_rows * mostBeyond;
-  return estimated_rows > 0 && isExpected && tables_done < tables;
+  return rows >= estimated_rows && !isBeyondEstimate(progress.snapshot) && tables_done < tables;
 }
 
 /** Seconds until the copy is done at this speed; null: too early to tell. */

@@ -17,9 +17,9 @@ export function withCopyPoint(points: readonly CopyPoint[], point: CopyPoint): r
   return [...points.filter(({ atMs }) => point.atMs - atMs <= windowMs), point];
 }
 
-/** Rows a second; null: too early to tell. */
+/** Rows a second; null: too early to tell. That no row has come is told otherwise. */
 export function copyRate(points: readonly CopyPoint[]): number | null {
   const [first, last] = [points[0], points.at(-1)];
-  if (!first || !last || last.atMs - first.atMs < leastMs) return null;
+  if (!first || !last || last.atMs - first.atMs < leastMs || last.rows === first.rows) return null;
   return ((last.rows - first.rows) / (last.atMs - first.atMs)) * 1000;
 }

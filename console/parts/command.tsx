@@ -1,7 +1,7 @@
 import { CopyButton } from "./copy-button.tsx";
 
 /** SQL or a shell command, to be copied. */
-export function Command({ text, what = "the command" }: { readonly text: string; readonly what?: string }) {
+export function Command({ text, what = "command" }: { readonly text: string; readonly what?: string }) {
   return (
     <div class="command">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard. */}
@@ -15,5 +15,5 @@ export function Command({ text, what = "the command" }: { readonly text: string;
 export function SqlCommands({ statements }: { readonly statements: readonly string[] }) {
   if (statements.length === 0) return null;
   const text = statements.map((sql) => (/;\s*$/.test(sql) ? sql : `${sql};`)).join("\n");
-  return <Command text={text} what="the SQL" />;
+  return <Command text={text} what="SQL" />;
 }

@@ -3,7 +3,7 @@ import { Button } from "./button.tsx";
 
 const shownMs = 2_000;
 
-/** Puts text into the clipboard. `what` names it for those who hear the page. */
+/** Puts text into the clipboard. `what` is named, as tables are copied, too. */
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [outcome, setOutcome] = useState<"Copied" | "Not copied" | null>(null);
   useEffect(() => {
@@ -14,8 +14,8 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   const copy = async () => setOutcome((await toClipboard(text)) ? "Copied" : "Not copied");
   return (
     <>
-      <Button size="small" onClick={copy} aria-label={`Copy ${what}`}>
-        {outcome ?? "Copy"}
+      <Button size="small" onClick={copy}>
+        {outcome ?? `Copy ${what}`}
       </Button>
       <span class="only-spoken" role="status">
         {outcome ?? ""}

@@ -187,8 +187,11 @@ test("credentials that stop being valid lead to the form, and from there back to
 describe("whoever may only read", () => {
   const connectors = new ManyConnectors(0);
   for (const [id, status] of Object.entries(states)) connectors.set(id, status);
-  /** "Copy" alone takes a text to the clipboard. */
-  const writes = /^(New|Start|Stop|Restart|Edit|More|Clone|Delete|Copy .+|Create|Save|Cancel|Retry|Resync)\b/;
+  /** A text is copied to the clipboard. */
+  const text = "SQL|commands?|JSON|file|variables";
+  const writes = new RegExp(
+    `^(New|Start|Stop|Restart|Edit|More|Clone|Delete|Copy (?!(${text})$).+|Create|Save|Cancel|Retry|Resync)\\b`,
+  );
   const tabs = ["", "/tables", "/tasks", "/history", "/doctor", "/configuration"];
   const paths = [
     ...["/", "/console/service", "/console/new", "/console/connectors/failed/edit"],

@@ -3,9 +3,11 @@ import { conditionOf } from "../../console/connector/condition.ts";
 import {
   copyProgress,
   isFinishing,
+  noEstimate,
   secondsLeft,
   tableCopyProgress,
 } from "../../console/connector/copy-progress.ts";
+import { copyRate } from "../../console/connector/copy-rate.ts";
 import { type KnownConnector, knownConnector } from "../../console/connector/known-connector.ts";
 import { lastRate } from "../../console/connector/sample-series.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
@@ -267,7 +269,7 @@ describe("a copy", () => {
     expect(of({ rows: 5_000 })).toMatchObject([byTables, false]);
     expect(of({ rows: 5_000, estimated_rows: 0 })).toMatchObject([byTables, false]);
     const one = { tables: 1, tables_done: 0, rows: 5_000, estimated_rows: 0 };
-    expect(of(one)).toMatchObject([{ all: 0, note: "0 of 1 tables, 5.00\u202fk rows" }, false]);
+    expect(of(one)).toMatchObject([{ all: 0, note: "0 of 1\u202ftable, 5\u202f000 rows so far" }, false]);
     expect(of({ ...one, tables_done: 1 })).toMatchObject([{ done: 1, all: 1 }, false]);
   });
 
@@ -275,6 +277,28 @@ describe("a copy", () => {
     expect(tableCopyProgress(250, 1_000)).toMatchObject({ done: 250, all: 1_000 });
     expect(tableCopyProgress(999, 1_000)).toMatchObject({ done: 990, all: 1_000 });
     expect(tableCopyProgress(1_000, 1_000)).toMatchObject({ all: 0 });
+  });
+
+  test("without an estimate says what is known, why there is no percentage, and the command that gives one", () => {
+    const of = (snapshot: Partial<RunProgress["snapshot"]>) =>
+      noEstimate({
+        ...{ state: { snapshot: { name: 'public."Orders"' } }, status: { heartbeat: {} } },
+        progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } },
+      });
+    const never = of({ tables: 1, tables_done: 0, rows: 12_300, estimated_rows: 0 });
+    expect(never?.reason).toContain("never analysed");
+    expect(never?.commands).toEqual(['ANALYZE public."Orders";']);
+    expect(of({ rows: 12_300, estimated_rows: 1_000 })?.reason).toContain("statistics are old");
+    expect([of({ rows: 250 }), of({ rows: 0, estimated_rows: 0 })]).toEqual([null, null]);
+    expect(tableCopyProgress(12_300, 12_300).note).toContain("12\u202f300 rows so far");
+  });
+
+  test("whose first rows are being read has no speed of nothing", () => {
+    const points = [0, 4_000].map((atMs) => ({ atMs, rows: 0 }));
+    expect(copyRate(points)).toBeNull();
+    expect(tableCopyProgress(0, 1_000).note).toBe("reading");
+    const none = { ...progress, snapshot: { ...progress.snapshot, tables_done: 0, rows: 0 } };
+    expect(copyProgress({ ...streaming, progress: none }).note).toBe("0 of 4\u202ftables, reading");
   });
 
   test("has time left once its speed is known", () => {

@@ -25,7 +25,7 @@ export function ConfigurationTab({ entry: { connector } }: { readonly entry: Giv
             " The file holds no secret: these variables of the environment stand for them."}
         </p>
         {variables.length > 0 && (
-          <Command text={variables.map((name) => `export ${name}='…'`).join("\n")} what="the variables" />
+          <Command text={variables.map((name) => `export ${name}='…'`).join("\n")} what="variables" />
         )}
       </Document>
     </>
@@ -45,7 +45,7 @@ function Document({ title, text, fileName, children }: DocumentProps) {
       <div class="row apart">
         <h2>{title}</h2>
         <div class="row">
-          <CopyButton text={text} what={fileName} />
+          <CopyButton text={text} what="file" />
           <DownloadButton text={text} name={fileName} what={fileName} />
         </div>
       </div>

@@ -98,7 +98,7 @@ function Finding({
       </div>
       <div class="stack tight">
         <Reason text={finding} />
-        {commands.length > 0 && <Command text={commandsText(commands)} what="what mends it" />}
+        {commands.length > 0 && <Command text={commandsText(commands)} what="commands" />}
       </div>
     </li>
   );

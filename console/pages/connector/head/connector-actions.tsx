@@ -97,7 +97,7 @@ function ActionQuestion({ action, question, run, onClose }: ActionQuestionProps)
       {paragraphs.map((paragraph) => (
         <p key={paragraph}>{paragraph}</p>
       ))}
-      {commands.length > 0 && <Command text={commands.join("\n")} what="the SQL" />}
+      {commands.length > 0 && <Command text={commands.join("\n")} what="SQL" />}
     </Confirm>
   );
 }

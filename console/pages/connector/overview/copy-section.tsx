@@ -1,15 +1,15 @@
 import { useRef } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import { Progress } from "../../../charts/progress.tsx";
-import { copyProgress, isFinishing, secondsLeft } from "../../../connector/copy-progress.ts";
+import { copyProgress, isFinishing, noEstimate, secondsLeft } from "../../../connector/copy-progress.ts";
 import { type CopyPoint, copyRate, withCopyPoint } from "../../../connector/copy-rate.ts";
-import { sinkKind } from "../../../connector/endpoints.ts";
+import { sinkKind, sourceName } from "../../../connector/endpoints.ts";
+import { SqlCommands } from "../../../parts/command.tsx";
 import { bytes, perSecond } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
 
 /** How far the copy is, and how long it will take at this speed. */
-export function CopySection({ entry }: { readonly entry: GivenConnector }) {
-  const { status } = entry;
+export function CopySection({ entry: { connector, status } }: { readonly entry: GivenConnector }) {
   const points = useRef<readonly CopyPoint[]>([]);
   const seen = useRef<unknown>(null);
   const snapshot = status.progress?.snapshot;
@@ -20,20 +20,35 @@ export function CopySection({ entry }: { readonly entry: GivenConnector }) {
   const rate = copyRate(points.current);
   const { done, all, isInRows, note } = copyProgress(status);
   const left = isInRows ? secondsLeft(done, all, rate) : null;
+  const missing = noEstimate(status);
+  const facts = [
+    snapshot && snapshot.bytes > 0 ? `${bytes(snapshot.bytes)} copied` : "",
+    rate === null ? "" : perSecond(rate),
+    isFinishing(status) && sinkKind(connector) === "Postgres"
+      ? "all expected rows are there; keys and indexes follow"
+      : "",
+  ].filter(Boolean);
   return (
     <section class="card stack tight" aria-labelledby="copy-title">
       <div class="row apart">
         <h2 id="copy-title">Copy</h2>
         <span class="strong">{left === null ? "" : `about ${duration(left)} left`}</span>
       </div>
-      <Progress {...{ label: `Copy of ${entry.connector.id}`, done, all, note }} />
-      <p class="small soft">
-        {snapshot && `${bytes(snapshot.bytes)} copied`}
-        {rate !== null && ` · ${perSecond(rate)}`}
-        {isFinishing(status) &&
-          sinkKind(entry.connector) === "Postgres" &&
-          " · all expected rows are there; keys and indexes follow"}
-      </p>
+      <Progress {...{ label: `Copy of ${connector.id}`, done, all, note }} />
+      {facts.length > 0 && <p class="small soft">{facts.join(" · ")}</p>}
+      {missing && (
+        <>
+          <p class="small soft">{missing.reason}</p>
+          {missing.commands.length > 0 && (
+            <details>
+              <summary class="small">
+                So that the next copy has one, run in <span class="name">{sourceName(connector)}</span>
+              </summary>
+              <SqlCommands statements={missing.commands} />
+            </details>
+          )}
+        </>
+      )}
     </section>
   );
 }

@@ -9,7 +9,7 @@ import { Button } from "../../../parts/button.tsx";
 import { Dialog } from "../../../parts/dialog.tsx";
 import { useMedia } from "../../../parts/use-media.ts";
 import { VirtualList } from "../../../parts/virtual-list.tsx";
-import { tableKey } from "./table-order.ts";
+import { needsSomebody, tableKey } from "./table-order.ts";
 import { TableRow } from "./table-row.tsx";
 
 interface TableListProps {
@@ -17,9 +17,11 @@ interface TableListProps {
   readonly tables: readonly TableStatus[];
   /** Asks for a copy of it. */
   readonly copy: (table: TableStatus) => void;
+  /** Leads to what mends it. */
+  readonly lead: (table: TableStatus) => void;
 }
 
-export function TableList({ entry, tables, copy }: TableListProps) {
+export function TableList({ entry, tables, copy, lead }: TableListProps) {
   const { access } = useConsole();
   const isNarrow = useMedia("(max-width: 46rem)");
   const [explained, setExplained] = useState<TableStatus | null>(null);
@@ -36,8 +38,8 @@ export function TableList({ entry, tables, copy }: TableListProps) {
       <VirtualList {...{ label: "Tables", items: tables, rowHeight: isNarrow ? 92 : 52, keyOf: tableKey }}>
         {(table) => (
           <TableRow
-            {...{ table, isStreaming, explain: () => setExplained(table) }}
-            copy={access === "Full" && table.state !== "Excluded" ? () => copy(table) : null}
+            {...{ table, isStreaming, mayWrite: access === "Full", copy: () => copy(table) }}
+            explain={() => (needsSomebody(table) ? lead(table) : setExplained(table))}
           />
         )}
       </VirtualList>

@@ -6,31 +6,29 @@ import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { shortCount } from "../../../text/numbers.ts";
-import { tableTone, tableWord } from "./table-order.ts";
+import { standTone, standWord, tableAction, tableStand } from "./table-order.ts";
 
 interface TableRowProps {
   readonly table: TableStatus;
   readonly isStreaming: boolean;
+  /** Copies may be asked for. */
+  readonly mayWrite: boolean;
   readonly explain: () => void;
-  /** Null: it cannot be asked for. */
-  readonly copy: (() => void) | null;
+  readonly copy: () => void;
 }
 
-export function TableRow({ table, isStreaming, explain, copy }: TableRowProps) {
-  const { schema, name, state, reason } = table;
+export function TableRow({ table, isStreaming, mayWrite, explain, copy }: TableRowProps) {
+  const { schema, name } = table;
   const full = `${schema}.${name}`;
+  const stand = tableStand(table);
+  const action = tableAction(table, mayWrite);
   return (
     <article class="table-row">
       <div class="who" title={full}>
         <TableName schema={schema} name={name} />
       </div>
       <div class="how row">
-        <Badge tone={tableTone(state)}>{tableWord(state, isStreaming)}</Badge>
-        {reason && (
-          <Button size="small" kind="plain" onClick={explain} aria-label={`Why? ${full}`}>
-            Why?
-          </Button>
-        )}
+        <Badge tone={standTone(stand)}>{standWord(stand, isStreaming)}</Badge>
       </div>
       {table.copy ? (
         <CopyFigures table={table} copy={table.copy} />
@@ -38,9 +36,14 @@ export function TableRow({ table, isStreaming, explain, copy }: TableRowProps) {
         <StreamFigures table={table} isStreaming={isStreaming} />
       )}
       <div class="do">
-        {copy && (
-          <Button size="small" onClick={copy} aria-label={`Copy again: ${full}`}>
-            Copy again
+        {action && (
+          <Button
+            size="small"
+            kind={action.does === "copy" ? "normal" : "plain"}
+            onClick={action.does === "copy" ? copy : explain}
+            aria-label={`${action.word} ${full}`}
+          >
+            {action.word}
           </Button>
         )}
       </div>

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
-import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
+import type { TableStatus } from "../../../../src/connector/table-status.ts";
 import { answer } from "../../../api/client.ts";
 import { sinkName } from "../../../connector/endpoints.ts";
 import { streams } from "../../../connector/replication.ts";
@@ -15,7 +15,16 @@ import { plural } from "../../../text/numbers.ts";
 import { SnapshotDialog } from "../tasks/snapshot-dialog.tsx";
 import { NeedySection } from "./needy-section.tsx";
 import { TableList } from "./table-list.tsx";
-import { countByState, matchingTables, ordered, tableStates, tableTone, tableWord } from "./table-order.ts";
+import {
+  countByStand,
+  matchingTables,
+  ordered,
+  standTone,
+  standWord,
+  type TableStand,
+  tableKey,
+  tableStands,
+} from "./table-order.ts";
 
 const pollMs = 4_000;
 
@@ -65,11 +74,20 @@ function Tables({ entry, tables, reload }: TablesProps) {
   const shown = useMemo(() => matchingTables(tables, filter), [tables, filter]);
   const [copied, setCopied] = useState<TableStatus | null>(null);
   const [asked, setAsked] = useState<TableStatus | null>(null);
+  const [showsAll, setShowsAll] = useState(false);
+  const [led, setLed] = useState<{ readonly key: string } | null>(null);
+  const lead = (table: TableStatus) => {
+    setShowsAll(true);
+    setLed({ key: tableKey(table) });
+  };
   const { id } = entry.connector;
   return (
     <>
       <h2 class="only-spoken">Tables</h2>
-      <NeedySection tables={tables} sink={sinkName(entry.connector)} />
+      <NeedySection
+        {...{ tables, sink: sinkName(entry.connector), showsAll, asked: led }}
+        showAll={() => setShowsAll(true)}
+      />
       <Filters {...{ tables, filter, isStreaming: streams(entry.connector) }} />
       <p class="only-spoken" role="status">
         {plural(shown.length, "table")}
@@ -85,7 +103,7 @@ function Tables({ entry, tables, reload }: TablesProps) {
       {shown.length === 0 ? (
         <p class="soft">No table matches.</p>
       ) : (
-        <TableList {...{ entry, tables: shown, copy: setAsked }} />
+        <TableList {...{ entry, tables: shown, copy: setAsked, lead }} />
       )}
       {asked && (
         <SnapshotDialog
@@ -107,22 +125,22 @@ interface FiltersProps {
 }
 
 function Filters({ tables, filter, isStreaming }: FiltersProps) {
-  const counts = useMemo(() => countByState(tables), [tables]);
-  const choose = (state: TableState | null) => () => setQuery({ show: state });
+  const counts = useMemo(() => countByStand(tables), [tables]);
+  const choose = (stand: TableStand | null) => () => setQuery({ show: stand });
   return (
     <div class="row apart">
       <fieldset class="row">
         <legend class="only-spoken">Show</legend>
         <FilterButton
-          {...{ label: "All", count: tables.length, isChosen: filter.state === null, onChoose: choose(null) }}
+          {...{ label: "All", count: tables.length, isChosen: filter.stand === null, onChoose: choose(null) }}
         />
-        {tableStates
-          .filter((state) => counts.has(state) || filter.state === state)
-          .map((state) => (
+        {tableStands
+          .filter((stand) => counts.has(stand) || filter.stand === stand)
+          .map((stand) => (
             <FilterButton
-              key={state}
-              {...{ label: tableWord(state, isStreaming), count: counts.get(state) ?? 0 }}
-              {...{ tone: tableTone(state), isChosen: filter.state === state, onChoose: choose(state) }}
+              key={stand}
+              {...{ label: standWord(stand, isStreaming), count: counts.get(stand) ?? 0 }}
+              {...{ tone: standTone(stand), isChosen: filter.stand === stand, onChoose: choose(stand) }}
             />
           ))}
       </fieldset>
@@ -136,6 +154,6 @@ function Filters({ tables, filter, isStreaming }: FiltersProps) {
 
 function filterOf(query: string) {
   const parameters = new URLSearchParams(query);
-  const state = tableStates.find((name) => name === parameters.get("show")) ?? null;
-  return { text: parameters.get("find") ?? "", state };
+  const stand = tableStands.find((name) => name === parameters.get("show")) ?? null;
+  return { text: parameters.get("find") ?? "", stand };
 }

@@ -34,7 +34,9 @@ export function SnapshotDialog({ entry, table, onCreated, onClose }: SnapshotDia
     onCreated(await answer(api.connectors({ connector_id: connector.id }).tasks.post({ Snapshot })));
   };
   return (
-    <Confirm {...{ title: "Copy a table again", action: "Copy", isDangerous: truncate, run, onClose }}>
+    <Confirm
+      {...{ title: "Copy a table again", action: "Start the copy", isDangerous: truncate, run, onClose }}
+    >
       {table ? (
         <p>
           <TableName schema={table.schema} name={table.name} />

@@ -4,10 +4,15 @@ import { describe, expect, test } from "bun:test";
 import { commandsText, summaryOf, worstFirst } from "../../../../console/pages/connector/doctor/findings.ts";
 import { runsOf, stepsOf } from "../../../../console/pages/connector/history/runs.ts";
 import {
-  countByState,
+  countByStand,
   matchingTables,
+  needsSomebody,
   ordered,
+  refusedTables,
+  standTone,
+  tableAction,
   tableKey,
+  tableStand,
 } from "../../../../console/pages/connector/tables/table-order.ts";
 import {
   taskActions,
@@ -39,9 +44,29 @@ describe("tables", () => {
 
   test("are found by parts of their names, and by state", () => {
     const odd = table('<b> "x"', "Streaming", "Shop");
-    expect(matchingTables([...tables, odd], { text: "SHOP <b>", state: null })).toEqual([odd]);
-    expect(matchingTables(tables, { text: "", state: "Copying" }).map(({ name }) => name)).toEqual(["c"]);
-    expect(countByState(tables).get("SetAside")).toBe(2);
+    expect(matchingTables([...tables, odd], { text: "SHOP <b>", stand: null })).toEqual([odd]);
+    expect(matchingTables(tables, { text: "", stand: "Copying" }).map(({ name }) => name)).toEqual(["c"]);
+    expect(countByStand(tables).get("SetAside")).toBe(2);
+  });
+
+  test("that the sink refuses need somebody, and come before all that wait for them", () => {
+    const refused = { ...table("z", "Waiting"), reason: "It has no key.", commands: ["ALTER TABLE z …"] };
+    const all = [table("a", "Waiting"), ...tables, refused];
+    expect(ordered(all)[0]).toBe(refused);
+    expect(refusedTables(all)).toEqual([refused]);
+    expect([needsSomebody(refused), needsSomebody(table("a", "Waiting"))]).toEqual([true, false]);
+    expect(standTone(tableStand(refused))).toBe("bad");
+    expect(countByStand(all).get("Refused")).toBe(1);
+  });
+
+  test("have one action, whose word fits their state", () => {
+    const word = (state: TableState, reason?: string, mayWrite = true) =>
+      tableAction({ ...table("t", state), ...(reason && { reason }) }, mayWrite)?.word ?? null;
+    expect([word("Streaming"), word("Waiting"), word("Copying")]).toEqual(["Copy again", "Copy now", null]);
+    for (const state of ["Waiting", "SetAside", "Unreadable"] as const)
+      expect(word(state, "why", false)).toBe("What to do");
+    expect([word("Excluded", "why"), word("Excluded")]).toEqual(["Why?", null]);
+    expect(word("Streaming", undefined, false)).toBeNull();
   });
 
   test("whose names have dots are different tables", () => {
