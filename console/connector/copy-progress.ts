@@ -17,16 +17,18 @@ const almostAll = 0.99;
 /** Statistics of the source may lag behind: so many times what was expected may come. With more, there were none of a large table. */
 const mostBeyond = 1.25;
 
-export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
+export function copyProgress({ progress, status }: ConnectorStatus): CopyProgress {
   if (!progress) return { done: 0, all: 0, isInRows: false, note: "" };
   const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
   const tablesText = `${grouped(tables_done)} of ${plural(tables, "table")}`;
+  // Nothing is read while the sink is away.
+  const beginning = status.retry || tables_done >= tables ? tablesText : `${tablesText}, reading`;
   if (isBeyondEstimate(progress.snapshot)) {
-    const note = rows === 0 ? `${tablesText}, reading` : `${tablesText}, ${grouped(rows)} rows so far`;
+    const note = rows === 0 ? beginning : `${tablesText}, ${grouped(rows)} rows so far`;
     // Of a single table that says nothing before it is done.
     return { done: tables_done, all: tables === 1 && tables_done === 0 ? 0 : tables, isInRows: false, note };
   }
-  const note = rows === 0 ? `${tablesText}, reading` : `${tablesText}, ${shortCount(rows)} rows`;
+  const note = rows === 0 ? beginning : `${tablesText}, ${shortCount(rows)} rows`;
   const all = Math.max(estimated_rows, rows);
   // As long as a table is missing, more may come than was expected.
   return { done: tables_done >= tables ? all : Math.min(rows, all * almostAll), all, isInRows: true, note };

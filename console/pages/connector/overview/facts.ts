@@ -21,15 +21,21 @@ export function mainFacts({ connector, status }: GivenConnector, rate: number | 
   const { progress } = status;
   if (!progress) return [];
   if (!streams(connector)) return copiedFacts(progress.snapshot);
+  // Of a copy whose first rows are being read, a speed of nothing tells nothing.
+  const shownRate = status.state.snapshot && progress.snapshot.rows === 0 ? null : rate;
   const { lag_seconds, lag_bytes, latency_ms, rows_durable, rows_in, bytes_durable } = progress;
   return [
     {
       label: "Lag",
       value: lag_seconds === null ? "–" : duration(lag_seconds),
       // Nothing has been heard of the source's log in this run: no bytes then say nothing.
-      ...((lag_seconds !== null || lag_bytes > 0) && { note: `${bytes(lag_bytes)} of log` }),
+      ...((lag_seconds !== null || lag_bytes > 0) && { note: logText(lag_bytes, lag_seconds) }),
     },
-    { label: "Rows a second", value: rate === null ? "–" : perSecond(rate), note: "durable at the sink" },
+    {
+      label: "Rows a second",
+      value: shownRate === null ? "–" : perSecond(shownRate),
+      note: "durable at the sink",
+    },
     {
       label: "Latency",
       value: latency_ms === null ? "–" : duration(latency_ms / 1000),
@@ -82,6 +88,11 @@ export function furtherFacts(
     { label: "Created", value: ago(Date.parse(created_at), now), note: exact(Date.parse(created_at)) },
   ];
   return facts.filter((fact) => fact !== null);
+}
+
+/** Before the stream begins no commit has been seen, so nobody knows for how long one waits. */
+function logText(lagBytes: number, lagSeconds: number | null): string {
+  return `${bytes(lagBytes)} of log${lagSeconds === null ? ", nothing streams yet" : ""}`;
 }
 
 function waiting(rows: number): string {

@@ -8,6 +8,7 @@ import { streams } from "../../../connector/replication.ts";
 import { phaseWords } from "../../../connector/status-words.ts";
 import { grouped } from "../../../text/numbers.ts";
 import { isDeletionWaiting, lossCodes } from "../head/actions.ts";
+import { withoutCopiesOf } from "./snapshot-remedy.ts";
 
 export interface Situation {
   readonly tone: Tone;
@@ -102,7 +103,7 @@ function warningBeside(
     .flatMap(setAsideSentences)
     .reduce((text, sentence) => text.replace(sentence, ""), reason)
     .replace(/\d+ more tables are set aside\./, "");
-  return others.trim() || null;
+  return withoutCopiesOf(tables, others).trim() || null;
 }
 
 /** As a run words them. */

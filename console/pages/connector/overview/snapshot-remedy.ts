@@ -14,6 +14,23 @@ export function snapshotRemedy(connectorId: string, reason: string): SnapshotRem
   return { reason: reason.replace(request, "."), commands };
 }
 
+/** Without the warnings whose remedy is a copy of one of these tables, which are copied again by themselves. */
+export function withoutCopiesOf(
+  tables: readonly { readonly schema: string; readonly name: string }[],
+  reason: string,
+): string {
+  const isOne = ({ schema, name }: Snapshot) =>
+    tables.some((table) => table.schema === schema && table.name === name);
+  let rest = reason;
+  for (const [told, json = ""] of reason.matchAll(request)) {
+    const { Snapshot } = JSON.parse(json) as { Snapshot: Snapshot };
+    const end = rest.indexOf(told);
+    const begin = rest.lastIndexOf(`Table ${identifier(String(Snapshot.schema))}.`, end);
+    if (isOne(Snapshot) && begin >= 0) rest = rest.slice(0, begin) + rest.slice(end + told.length);
+  }
+  return rest;
+}
+
 function commandOf(connectorId: string, json: string): string[] {
   const { schema, name, truncate } = (JSON.parse(json) as { Snapshot: Snapshot }).Snapshot;
   if (typeof schema !== "string" || typeof name !== "string") return [];

@@ -8,6 +8,7 @@ import {
 } from "../../../../console/pages/connector/overview/situation.ts";
 import type { ConnectorStatus, RunProgress } from "../../../../src/connector/status.ts";
 import { describeSetAside } from "../../../../src/pipeline/set-aside-warning.ts";
+import { silentChangeWarning } from "../../../../src/source/postgres/shapes/column-changes.ts";
 import { given } from "./given.ts";
 
 const realtime = { realtime: { name: "slot" } };
@@ -57,6 +58,14 @@ describe("the situation", () => {
       tone: "warning",
       reason: "The disk is full.",
     });
+    const changed = (name: string) =>
+      silentChangeWarning(
+        { schema: "public", name } as Parameters<typeof silentChangeWarning>[0],
+        "it was rewritten",
+      );
+    // It is copied again by itself: there are no two remedies for it.
+    expect(warning(`${changed("a")} ${told}`).reason).toBeNull();
+    expect(warning(`${changed("a")} ${changed("other")} ${told}`).reason).toBe(changed("other"));
     expect(warning(`${told}`)).toMatchObject({
       ...{ tone: "warning", reason: null },
       title: "Streaming changes, but 4 tables wait for you",
@@ -86,6 +95,13 @@ test("figures that are not known are dashes, and there are none before the first
   const facts = mainFacts(given({ status }), null);
   expect(facts.slice(0, 2).map(({ value }) => value)).toEqual(["–", "–"]);
   expect(facts.at(-1)?.note).toBe("100 on their way");
+  const snapshot = { ...progress.snapshot, rows: 0 };
+  const reading = {
+    ...status,
+    state: { snapshot: { name: "t" } },
+    progress: { ...status.progress, snapshot },
+  };
+  expect(mainFacts(given({ status: reading }), 0)[1]?.value).toBe("–");
   expect(furtherFacts(given({ status }), Date.parse(at), false).map(({ label }) => label)).toEqual([
     ...["Slot", "Durable up to", "Copied in this run", "Run began", "Created"],
   ]);
