@@ -125,6 +125,8 @@ export class SimulatedRun implements RunAttempt {
       runMetrics({
         ...{ rowsIn: rows, bytesIn: rows * 40, rowsDurable: rows, bytesDurable: rows * 40 },
         ...{ lagBytes: 0, latencyMs: rows === 0 ? null : 5, resumeLsn: lsn(rows) },
+        // At most moments a change is on its way to a busy sink.
+        behindSinceMs: rows === 0 ? null : Date.now(),
       }),
     );
     if (rows === 0) return;

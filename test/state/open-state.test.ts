@@ -8,6 +8,7 @@ import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, sampleConfig, storedConnector } from "../support/sample-connector.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let directory: string;
 const otherKey = Buffer.alloc(32, 9).toString("base64");
@@ -178,6 +179,7 @@ test("over Postgres: a service that holds the lock of earlier versions keeps thi
   expect(performance.now() - begunAt).toBeWithin(4_500, 20_000);
   expect(error).toMatchObject({ code: "invalid_setting" });
   expect(String(error)).toContain(`pid ${own?.pid}`);
+  expect(String(error)).toContain("of a version that shares it with no other");
   expect(String(error)).toContain("DATABASE_URL");
   expect(String(error)).not.toContain(plantedSecret);
   expect(await server.query("select from pg_namespace where nspname = 'millrace'")).toEqual([]);
@@ -185,6 +187,30 @@ test("over Postgres: a service that holds the lock of earlier versions keeps thi
   await Bun.sleep(500);
   await earlier.query("select pg_advisory_unlock(x'6d696c6c'::int, x'72616365'::int)");
   await (await opening)[Symbol.asyncDispose]();
+});
+
+test("over Postgres: while a replica works on the state, a service of earlier versions cannot take its lock back", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  await using earlier = await server.connect();
+  const takesLock = async () => {
+    const sql = "select pg_try_advisory_lock(x'6d696c6c'::int, x'72616365'::int) as taken";
+    return (await earlier.query<{ taken: boolean }>(sql)).rows[0]?.taken;
+  };
+  const one = await openState(options({ databaseUrl, encryptionKey: otherKey }));
+  const other = await openState(options({ databaseUrl, encryptionKey: otherKey }));
+  expect(await takesLock()).toBe(false);
+  await one[Symbol.asyncDispose]();
+  expect(await takesLock()).toBe(false);
+  const missed = Promise.withResolvers<void>();
+  other.shared!.notices.listen(() => missed.resolve());
+  await server.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'millrace notices%'",
+  );
+  await missed.promise;
+  expect(await takesLock()).toBe(false);
+  await other[Symbol.asyncDispose]();
+  await waitFor("the lock to be free", takesLock);
 });
 
 test("over Postgres: a service that runs stops when a later one has made tables that are not for it", async () => {

@@ -2,7 +2,9 @@
 // again. What was told meanwhile is missed, and so listeners are told to look for themselves.
 // https://www.postgresql.org/docs/current/sql-notify.html
 
+import type { Sql } from "postgres";
 import type { Notice, Notices } from "../notices.ts";
+import { requireServiceLock, shareServiceLock } from "./migration-lock.ts";
 import { type StateConnection, StateSession } from "./state-session.ts";
 import { shareUseSql } from "./use-lock.ts";
 
@@ -31,10 +33,13 @@ export class ServerNotices implements Notices, AsyncDisposable {
     private readonly instance: string,
   ) {}
 
-  /** Also shows that the state is in use, for as long as it is open. Throws the driver's error. */
+  /**
+   * Also shows that the state is in use, for as long as it is open. Throws the driver's error, or `invalid_setting` where a service from
+   * before leases works on the state.
+   */
   static async open(connection: StateConnection, instance: string): Promise<ServerNotices> {
     const notices = new ServerNotices(connection, instance);
-    notices.#session = await notices.#openSession();
+    notices.#session = await notices.#openSession(requireServiceLock);
     notices.#timer = setInterval(() => notices.#watch(), watchMs);
     return notices;
   }
@@ -68,7 +73,8 @@ export class ServerNotices implements Notices, AsyncDisposable {
   async #verify(): Promise<void> {
     await this.#session?.run(async (sql) => await sql`select`).catch(() => this.#drop());
     if (this.#session?.isOpen || this.#isClosed) return;
-    this.#session = await this.#openSession();
+    // Without the lock this replica works on all the same: its leases keep it apart from others.
+    this.#session = await this.#openSession(shareServiceLock);
     this.#tell({ what: "missed" });
   }
 
@@ -77,7 +83,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
     this.#session = null;
   }
 
-  async #openSession(): Promise<StateSession> {
+  async #openSession(lock: (sql: Sql) => Promise<unknown>): Promise<StateSession> {
     const session = await StateSession.open(this.connection, {
       ...{ name: `millrace notices ${this.instance}`, answerMs },
       onNotify: (text) => this.#hear(text),
@@ -89,6 +95,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
     try {
       await session.run(async (sql) => {
         await sql.unsafe(deadSessionSql);
+        await lock(sql);
         await sql.unsafe(shareUseSql);
         await sql.unsafe(`listen ${channel}`);
       });
