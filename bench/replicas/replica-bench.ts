@@ -44,8 +44,12 @@ export class ReplicaBench implements AsyncDisposable {
     this.meter = new StateMeter(state, stateDatabase);
   }
 
-  /** `command`: runs the service. */
-  static async start(command: readonly string[], count: number): Promise<ReplicaBench> {
+  /** `command`: runs the service. `onLine`: hears its log, which is short without. */
+  static async start(
+    command: readonly string[],
+    count: number,
+    onLine?: (line: string) => void,
+  ): Promise<ReplicaBench> {
     await using building = new AsyncDisposableStack();
     const directory = await mkdtemp(join(tmpdir(), "millrace-replicas-"));
     building.defer(() => rm(directory, { recursive: true, force: true }));
@@ -56,11 +60,11 @@ export class ReplicaBench implements AsyncDisposable {
     for (let i = 0; i < count; i++) {
       const name = `replica-${i}`;
       const service = await ServiceProcess.start({
-        ...{ command, dataDirectory: join(directory, name) },
+        ...{ command, dataDirectory: join(directory, name), ...(onLine ? { onLine } : {}) },
         environment: {
           DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`,
           MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString("base64"),
-          ...{ MILLRACE_REPLICA_ID: name, MILLRACE_LOG_LEVEL: "warn" },
+          ...{ MILLRACE_REPLICA_ID: name, MILLRACE_LOG_LEVEL: onLine ? "info" : "warn" },
         },
       });
       building.use(service);
