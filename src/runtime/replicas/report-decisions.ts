@@ -1,7 +1,9 @@
 // Decides which reports a holder has to write. Pure.
 
-/** A holder writes at most this often, however many connectors it holds. */
+/** A holder looks for what is new of its connectors this often, however many it holds. */
 export const writeMs = 500;
+/** It writes changes of statuses at most this often: together with `readMs` they are at the others well within a second. */
+export const changeMs = 100;
 /** Tables are written less often, as they are read only when somebody asks for them. */
 const tablesMs = 2_000;
 const largeTablesMs = 10_000;

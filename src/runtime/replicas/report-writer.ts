@@ -1,13 +1,13 @@
 // Writes into the state what this replica knows of the connectors that it holds, so that every other replica can show it.
-// It looks at all of them twice a second, and at once when a status changes; what is new goes out in one statement. While
-// the state is away nothing gathers: the next look has the newest of each.
+// It looks at all of them twice a second, and at those whose status changes at once; what is new goes out in one statement.
+// While the state is away nothing gathers: the next look has the newest of each.
 
 import type { RunReport } from "../../connector/run-report.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Log } from "../../log.ts";
 import type { NewReport } from "../../state/stores/report-store.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
-import { areTablesDue, isStatusDue, type Written, writeMs } from "./report-decisions.ts";
+import { areTablesDue, changeMs, isStatusDue, type Written, writeMs } from "./report-decisions.ts";
 
 export interface ReportWriterContext {
   /** In one statement. What an older term reports is dropped. */
@@ -46,8 +46,13 @@ interface Due {
 
 export class ReportWriter implements StatusWatch, AsyncDisposable {
   readonly #held = new Map<string, Held>();
+  /** Those that are not to wait until all are looked at. */
+  readonly #changed = new Set<string>();
   #version = 0;
+  /** When all were looked at. */
   #lookedAtMs = Number.NEGATIVE_INFINITY;
+  /** When any were. */
+  #nowMs = Number.NEGATIVE_INFINITY;
   #cancel: (() => void) | null = null;
   #dueAtMs = Number.POSITIVE_INFINITY;
   #writing: Promise<void> | null = null;
@@ -59,7 +64,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
   /** This replica holds the connector from now on. */
   gained(connectorId: string, term: number): void {
     this.#held.set(connectorId, { term, status: undefined, tables: undefined });
-    this.#lookSoon();
+    this.#lookSoon(connectorId);
   }
 
   /**
@@ -68,6 +73,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
    */
   lost(connectorId: string): void {
     this.#held.delete(connectorId);
+    this.#changed.delete(connectorId);
   }
 
   forget(connectorId: string): void {
@@ -75,7 +81,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
   }
 
   reported(connectorId: string): void {
-    if (this.#held.has(connectorId)) this.#lookSoon();
+    if (this.#held.has(connectorId)) this.#lookSoon(connectorId);
   }
 
   setAside(connectorId: string): void {
@@ -85,9 +91,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
   /** The state's server may have lost all reports. */
   writeAllAgain(): void {
     // In the place of what a statement that is under way would mark as written.
-    for (const [id, { term }] of this.#held)
-      this.#held.set(id, { term, status: undefined, tables: undefined });
-    this.#lookSoon();
+    for (const [id, { term }] of [...this.#held]) this.gained(id, term);
   }
 
   /** Resolves when no statement is under way. */
@@ -97,9 +101,10 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
     await this.#writing;
   }
 
-  /** Changes come in groups: the first is written at once, and the rest half a second later. */
-  #lookSoon(): void {
-    this.#lookAt(Math.max(this.context.monotonicMs(), this.#lookedAtMs + writeMs));
+  /** Changes come in groups: the first is written at once, and the rest a little later. */
+  #lookSoon(connectorId: string): void {
+    this.#changed.add(connectorId);
+    this.#lookAt(this.#nowMs + changeMs);
   }
 
   #lookAt(atMs: number): void {
@@ -113,9 +118,14 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
   #look(): void {
     this.#cancel = null;
     this.#dueAtMs = Number.POSITIVE_INFINITY;
-    this.#lookedAtMs = this.context.monotonicMs();
-    this.#writing = this.#write(this.#due()).finally(() => {
+    this.#nowMs = this.context.monotonicMs();
+    const isOfAll = this.#nowMs >= this.#lookedAtMs + writeMs;
+    if (isOfAll) this.#lookedAtMs = this.#nowMs;
+    const ids = [...(isOfAll ? this.#held.keys() : this.#changed)];
+    this.#changed.clear();
+    this.#writing = this.#write(this.#due(ids)).finally(() => {
       this.#writing = null;
+      if (this.#changed.size > 0) this.#lookAt(this.#nowMs + changeMs);
       if (this.#held.size > 0) this.#lookAt(this.#lookedAtMs + writeMs);
     });
   }
@@ -137,11 +147,12 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
     }
   }
 
-  #due(): Due[] {
+  #due(ids: readonly string[]): Due[] {
     if (!this.context.hasOthers()) return [];
     this.#version += 1;
-    return [...this.#held].flatMap(([id, held]) => {
-      if (!this.context.holds(id)) return [];
+    return ids.flatMap((id) => {
+      const held = this.#held.get(id);
+      if (!held || !this.context.holds(id)) return [];
       const report = this.context.report(id);
       if (!report) return [];
       const due = [this.#dueStatus(id, held, report), this.#dueTables(id, held, report.run_id)];
@@ -151,7 +162,7 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
 
   #dueStatus(id: string, held: Held, report: RunReport): Due | null {
     const body = JSON.stringify(report);
-    const now = { id, term: held.term, content: body, nowMs: this.#lookedAtMs };
+    const now = { id, term: held.term, content: body, nowMs: this.#nowMs };
     return isStatusDue(held.status, now) ? this.#toWrite(id, held, "status", body, body) : null;
   }
 
@@ -160,14 +171,14 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
     if (revision === null) return null;
     // Another run has counted nothing yet.
     const content = `${runId} ${revision}`;
-    const now = { id, term: held.term, content, nowMs: this.#lookedAtMs };
+    const now = { id, term: held.term, content, nowMs: this.#nowMs };
     if (!areTablesDue(held.tables, now)) return null;
     return this.#toWrite(id, held, "tables", content, JSON.stringify(this.context.tables.list(id, runId)));
   }
 
   #toWrite(connectorId: string, held: Held, kind: NewReport["kind"], content: string, body: string): Due {
     const { term } = held;
-    const written: Written = { term, content, atMs: this.#lookedAtMs, length: body.length };
+    const written: Written = { term, content, atMs: this.#nowMs, length: body.length };
     return { held, report: { connectorId, term, kind, version: this.#version, body }, written };
   }
 }
