@@ -17,7 +17,7 @@ import { copiesOfStream } from "./copy/copies-of-stream.ts";
 import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
-import { MissingCopies } from "./copy/missing-copies.ts";
+import { MissingCopies, published } from "./copy/missing-copies.ts";
 import { runTaskWithoutStream } from "./copy/snapshot-task.ts";
 import { CountedChanges } from "./counted-changes.ts";
 import { lockedRetryMs, publishUnlessLocked } from "./locked-tables.ts";
@@ -254,7 +254,7 @@ class PipelineRun {
     }
   }
 
-  /** Call it between two batches: prepares the sink for new and changed tables. Returns all tables. */
+  /** Call it between two batches: prepares the sink for new and changed tables. Returns all tables as they are now. */
   async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
     const tables = await copies.readTables();
     const prepared = await copies.prepare(tables);
@@ -268,7 +268,8 @@ class PipelineRun {
     if (behind.length > 0) await source.announceShapes(behind);
     const lacking = new Set(prepared.missing.map(({ relation }) => relation.id));
     this.#copyBlocker = ({ relation }) => (lacking.has(relation.id) ? locked : null);
-    return tables;
+    // They were read before. A task's copy of a table that nobody publishes would hold the stream up.
+    return locked === null ? tables.map(published) : tables;
   }
 
   /** Returns the error if a table is locked. Publishing is then tried again by itself, and published tables go on. */

@@ -221,3 +221,25 @@ test("a stop while a task compares ends what the sink's server does for it, and 
   expect(await rig.sink(leftBehind)).toEqual([]);
   await holder.query("rollback");
 });
+
+test("a task that brings its table with it does not hold the stream up either", async () => {
+  // Nobody looks at the tables before the task does: its table is published, and gets its first copy, because of it.
+  const sql = { source: "create table other (id int primary key)" };
+  await using rig = await streaming(sql, { pace: { tableCheckMs: 60_000 } });
+  await rig.source(
+    "create table late (id int primary key, v text); insert into late select g, 'v' from generate_series(1, 50) g",
+  );
+  const { promise, resolve: release } = Promise.withResolvers<void>();
+  const before = rig.copies.length;
+  rig.othersHeld = promise;
+  rig.copiesLet = before + 1;
+  const task = rig.snapshot("late", false);
+  await untilRead(rig, before + 1);
+  await rig.source("insert into other values (1); update late set v = 'later' where id < 5");
+  await rig.expectSame("select id from other");
+  await rig.expectSame("select id, v from late where id < 5 order by id");
+  release();
+  expect(await task).toBeNull();
+  await rig.expectEqual();
+  await rig.stop();
+});

@@ -279,6 +279,7 @@ export class MissingCopies implements Disposable {
   }
 }
 
-function published(table: TableShape): TableShape {
+/** As it is once the source publishes its changes. */
+export function published(table: TableShape): TableShape {
   return table.coverage ? { ...table, coverage: { ...table.coverage, isUnpublished: false } } : table;
 }
