@@ -6,14 +6,7 @@ import { PostgresServer } from "../postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 import type { KafkaListener } from "./broker-properties.ts";
 import { KafkaCluster, type KafkaClusterOptions } from "./kafka-cluster.ts";
-import {
-  checkTopics,
-  type OracleOptions,
-  type OracleReport,
-  oracleCatalog,
-  oracleSql,
-  oracleTableSql,
-} from "./kafka-oracle.ts";
+import { checkTopics, type OracleReport, oracleCatalog, oracleSql, oracleTableSql } from "./kafka-oracle.ts";
 import { type LoadOptions, type OracleLoad, oracleLoad } from "./oracle-load.ts";
 
 export interface FaultRigOptions {
@@ -147,9 +140,9 @@ export class FaultRig implements AsyncDisposable {
   }
 
   /** The load is over. */
-  async expectExact(options: OracleOptions = {}): Promise<OracleReport> {
+  async expectExact(): Promise<OracleReport> {
     await this.untilCaughtUp("the end");
-    const report = await checkTopics(this.cluster, (sql) => this.query(sql), this.tables, options);
+    const report = await checkTopics(this.cluster, (sql) => this.query(sql), this.tables);
     console.log(JSON.stringify(report));
     return report;
   }
