@@ -104,9 +104,8 @@ export class ServiceClient {
       const response = await this.send(request);
       return { status: response.status, text: await response.text() };
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
       throw new CommandFailure(
-        `No service answers at ${url}: ${reason}. Start one with: millrace serve. Another address: --url, or MILLRACE_URL.`,
+        `No service answers at ${url}: ${reasonOf(error)}. Start one with: millrace serve. Another address: --url, or MILLRACE_URL.`,
         3,
       );
     }
@@ -118,6 +117,13 @@ export class ServiceClient {
     if (username === null || password === null) return {};
     return { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` };
   }
+}
+
+/** A refused connection is the usual case, and the client's own words for it ask a question. */
+function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const isRefused = /ECONNREFUSED|ConnectionRefused/.test(`${text} ${(error as { code?: unknown })?.code}`);
+  return isRefused ? "nothing listens there (ECONNREFUSED)" : text.replace(/[.?]+$/, "");
 }
 
 /** The text of an RFC 9457 problem, with each violation on its own line; of an invalid request the violations alone. */

@@ -269,6 +269,10 @@ test("a response that is not the service's is reported as such, and a broken one
   });
   const broken = await millrace(["connectors", "list", "--url", `http://127.0.0.1:${breaking.port}`]);
   expect(broken).toMatchObject({ code: 3, error: expect.stringContaining("No service answers") });
+  const away = await millrace(["connectors", "list", "--url", "http://127.0.0.1:1"]);
+  expect(away.error).toContain(
+    "No service answers at http://127.0.0.1:1: nothing listens there (ECONNREFUSED). Start",
+  );
 });
 
 test("with a token that may only read: commands that look work, and others tell why not", async () => {

@@ -143,7 +143,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
   test("transient errors are retried", async () => {
     const away = connectionThrough(tunnelTo(ssh, { bastion_port: 1 }));
     expect(await failure(away)).toBe(
-      "source_unreachable transient: Nothing listens at the SSH server's host and port.",
+      "source_unreachable transient: Nothing listens at the SSH server's host and port (ECONNREFUSED).",
     );
     const nowhere = connectionThrough(tunnelTo(ssh, { bastion_host: "nowhere.invalid" }));
     expect(await failure(nowhere)).toContain("transient: The SSH server's host name does not resolve.");
