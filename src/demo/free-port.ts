@@ -9,9 +9,14 @@ import { createServer } from "node:net";
 const lowest = 10_240;
 const highest = 32_767;
 
+/** Whoever got a port listens on it a moment later: nobody else here may get it meanwhile. */
+const given = new Set<number>();
+
 export async function freePort(): Promise<number> {
   while (true) {
     const port = lowest + Math.floor(Math.random() * (highest - lowest + 1));
+    if (given.has(port)) continue;
+    given.add(port);
     if (await isFree(port)) return port;
   }
 }
