@@ -3,6 +3,7 @@
 import type { Settings } from "./config.ts";
 import { ConfigReloader } from "./config-reloader.ts";
 import type { Log } from "./log.ts";
+import type { SupervisorContext } from "./runtime/supervisor.ts";
 import { startService } from "./serve.ts";
 
 /** The time limit of an orderly stop. What is still in flight then is sent again after the next start. */
@@ -10,8 +11,13 @@ const stopMs = 9_500;
 /** The limit while the service is starting: nothing important is in flight. */
 const startingStopMs = 3_000;
 
-/** Resolves with the exit code when the service has stopped. Throws when it cannot start. */
-export async function serveUntilStopped(settings: Settings, log: Log, version: string): Promise<number> {
+/** Resolves with the exit code when the service has stopped. Throws when it cannot start. `startRun`: as of `startService`. */
+export async function serveUntilStopped(
+  settings: Settings,
+  log: Log,
+  version: string,
+  startRun?: SupervisorContext["startRun"],
+): Promise<number> {
   const end = Promise.withResolvers<number>();
   const stopBySignal = (signal: NodeJS.Signals) => {
     log.info({ signal }, "stopping");
@@ -31,7 +37,7 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
 
   let isStarting = true;
   void end.promise.then(() => setTimeout(exitAtOnce, isStarting ? startingStopMs : stopMs, log));
-  const service = await startService(settings, log, version);
+  const service = await startService(settings, log, version, startRun);
   isStarting = false;
   reloader.start(service);
   const stopLost = () => {

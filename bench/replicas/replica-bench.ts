@@ -44,7 +44,7 @@ export class ReplicaBench implements AsyncDisposable {
     this.meter = new StateMeter(state, stateDatabase);
   }
 
-  /** `command`: runs the service. `onLine`: hears its log, which is short without. */
+  /** `command`: runs the service. `onLine`: hears its log; without, what is wrong goes to this process's own. */
   static async start(
     command: readonly string[],
     count: number,
@@ -60,7 +60,11 @@ export class ReplicaBench implements AsyncDisposable {
     for (let i = 0; i < count; i++) {
       const name = `replica-${i}`;
       const service = await ServiceProcess.start({
-        ...{ command, dataDirectory: join(directory, name), ...(onLine ? { onLine } : {}) },
+        ...{
+          command,
+          dataDirectory: join(directory, name),
+          onLine: onLine ?? ((line) => console.error(name, line)),
+        },
         environment: {
           DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`,
           MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString("base64"),

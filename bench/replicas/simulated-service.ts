@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { readSettings } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
-import { startService } from "../../src/serve.ts";
+import { serveUntilStopped } from "../../src/serve-until-stopped.ts";
 import { SimulatedRun } from "./simulated-run.ts";
 
 const { values } = parseArgs({
@@ -20,13 +20,6 @@ const log = createLog({
   readable: false,
   write: (line) => process.stdout.write(line),
 });
-const service = await startService(
-  settings,
-  log,
-  "simulated",
-  (request, events) => new SimulatedRun(request, events),
+process.exit(
+  await serveUntilStopped(settings, log, "simulated", (request, events) => new SimulatedRun(request, events)),
 );
-process.once("SIGTERM", async () => {
-  await service[Symbol.asyncDispose]();
-  process.exit(0);
-});
