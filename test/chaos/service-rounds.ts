@@ -13,28 +13,10 @@ import {
   readServiceResources,
 } from "./oracle.ts";
 import { chooseFaults, countOne, describeCounts, secondsAt, seeded } from "./random.ts";
-
-export interface ChaosOptions {
-  readonly rounds: number;
-  /** The first one. */
-  readonly from: number;
-  readonly seed: number;
-  /** Of the faults, those whose name holds this. */
-  readonly only: string;
-}
+import { type ChaosOptions, playRounds, recoveryBoundMs, Tally } from "./rounds.ts";
 
 /** From when the last fault is over until what is written then is at both sinks. */
 const recoveryGoalMs = 10_000;
-const recoveryBoundMs = 120_000;
-
-interface Tally {
-  readonly recoveries: number[];
-  readonly counts: Map<string, number>;
-  transactions: number;
-  /** Tables of which a status asked for a task. */
-  mended: number;
-  equalRounds: number;
-}
 
 async function playRound(
   stage: ChaosStage,
@@ -69,27 +51,19 @@ async function playRound(
 /** Returns whether all went well. */
 export async function playServiceRounds(options: ChaosOptions): Promise<boolean> {
   await using stage = await ChaosStage.setUp();
-  const tally: Tally = { recoveries: [], counts: new Map(), transactions: 0, mended: 0, equalRounds: 0 };
-  let hasFailed = false;
+  const tally = new Tally();
   console.log(
     `seed ${options.seed}; ${faults.length} faults, ${stage.disk ? "with" : "without"} a disk to fill`,
   );
   await passMarker(stage, "beginning", recoveryBoundMs);
   const before = readServiceResources(stage);
   console.log(`at the beginning: ${describeResources(before)}`);
-  for (let round = options.from; round <= options.rounds && !hasFailed; round++) {
-    try {
-      await playRound(stage, round, options, before, tally);
-    } catch (error) {
-      hasFailed = true;
-      console.log(
-        `\nround ${round} of seed ${options.seed} has failed: ${error instanceof Error ? error.message : error}`,
-      );
-      await describeFailure(stage);
-    }
-  }
+  const isWell = await playRounds(options, {
+    play: (round) => playRound(stage, round, options, before, tally),
+    describeFailure: () => describeFailure(stage),
+  });
   report(tally);
-  return !hasFailed;
+  return isWell;
 }
 
 async function describeFailure({ api, service }: ChaosStage): Promise<void> {
@@ -101,12 +75,11 @@ async function describeFailure({ api, service }: ChaosStage): Promise<void> {
   console.log(service.log);
 }
 
-function report({ recoveries, counts, transactions, mended, equalRounds }: Tally): void {
+function report({ recoveries, counts, faults: count, mended, equalRounds }: Tally): void {
   const at = (share: number) => secondsAt(share, recoveries);
   const late = recoveries.filter((ms) => ms > recoveryGoalMs).length;
   console.log(
-    `\n${equalRounds} rounds ended equal, with nothing left over: ${[...counts.values()].reduce((a, b) => a + b, 0)} faults of ${counts.size} kinds, ` +
-      `${transactions.toLocaleString("en-US")} transactions, ${mended} tables mended as the status asked.\n` +
+    `\n${equalRounds} rounds ended equal, with nothing left over: ${count}, ${mended} tables mended as the status asked.\n` +
       `Recovery: half within ${at(0.5)} s, 95 of 100 within ${at(0.95)} s, all within ${at(1)} s; ${late} later than ${recoveryGoalMs / 1000} s.`,
   );
   console.log(describeCounts(counts));

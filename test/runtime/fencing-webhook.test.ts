@@ -4,10 +4,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
-import { slotName } from "../../src/connector/connector-id.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-import { Replica } from "../support/replicas/replica.ts";
-import { ReplicaState } from "../support/replicas/replica-state.ts";
+import { ConnectorReplicas } from "../support/replicas/connector-replicas.ts";
+import type { Replica } from "../support/replicas/replica.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type HeldRows, heldByVersion, heldInOrder } from "../support/webhook-oracles.ts";
 import { WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -23,9 +22,9 @@ afterAll(() => server[Symbol.asyncDispose]());
 let count = 0;
 
 class Stage implements AsyncDisposable {
-  readonly state = new ReplicaState();
   readonly id = `hooked${++count}`;
-  readonly #replicas: Replica[] = [];
+  readonly #replicas = new ConnectorReplicas(server, this.id, [this.id]);
+  readonly state = this.#replicas.state;
 
   private constructor(readonly receiver: WebhookReceiver) {}
 
@@ -55,9 +54,7 @@ class Stage implements AsyncDisposable {
         },
       },
     };
-    const replica = await Replica.start(this.state, request);
-    this.#replicas.push(replica);
-    return replica;
+    return await this.#replicas.start(request);
   }
 
   /** Each answer takes so long: much waits in memory then. */
@@ -97,14 +94,7 @@ class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const replica of this.#replicas) await replica[Symbol.asyncDispose]();
-    const slot = slotName(this.id);
-    const free = `select from pg_replication_slots where slot_name = '${slot}' and active`;
-    await waitFor("a free slot", async () => (await server.query(free)).length === 0);
-    await server.query(
-      `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${slot}'`,
-    );
-    await server.query(`drop database "${this.id}" with (force)`);
+    await this.#replicas[Symbol.asyncDispose]();
     await this.receiver[Symbol.asyncDispose]();
   }
 }

@@ -3,10 +3,9 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
-import { slotName } from "../../src/connector/connector-id.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-import { Replica } from "../support/replicas/replica.ts";
-import { ReplicaState } from "../support/replicas/replica-state.ts";
+import { ConnectorReplicas } from "../support/replicas/connector-replicas.ts";
+import type { Replica } from "../support/replicas/replica.ts";
 import { tableDifferences } from "../support/table-differences.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -23,11 +22,11 @@ let count = 0;
 
 /** Two databases, a connector between them, and the state of its replicas. */
 class Stage implements AsyncDisposable {
-  readonly state = new ReplicaState();
   readonly id = `fenced${++count}`;
   readonly source = `${this.id}_source`;
   readonly sink = `${this.id}_sink`;
-  readonly #replicas: Replica[] = [];
+  readonly #replicas = new ConnectorReplicas(server, this.id, [this.source, this.sink]);
+  readonly state = this.#replicas.state;
 
   static async create(sql: string): Promise<Stage> {
     const stage = new Stage();
@@ -51,10 +50,8 @@ class Stage implements AsyncDisposable {
     };
   }
 
-  async replica(request = this.request(), term?: number): Promise<Replica> {
-    const replica = await Replica.start(this.state, request, term);
-    this.#replicas.push(replica);
-    return replica;
+  replica(request = this.request(), term?: number): Promise<Replica> {
+    return this.#replicas.start(request, term);
   }
 
   sql = <Row extends object>(text: string) => server.query<Row>(text, this.source);
@@ -91,13 +88,7 @@ class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const replica of this.#replicas) await replica[Symbol.asyncDispose]();
-    const free = `select from pg_replication_slots where slot_name = '${slotName(this.id)}' and active`;
-    await waitFor("a free slot", async () => (await server.query(free)).length === 0);
-    await server.query(
-      `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${slotName(this.id)}'`,
-    );
-    for (const name of [this.source, this.sink]) await server.query(`drop database "${name}" with (force)`);
+    await this.#replicas[Symbol.asyncDispose]();
   }
 }
 

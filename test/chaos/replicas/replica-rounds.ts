@@ -12,7 +12,7 @@ import {
   readServiceResources,
 } from "../oracle.ts";
 import { chooseFaults, countOne, describeCounts, secondsAt, seeded } from "../random.ts";
-import type { ChaosOptions } from "../service-rounds.ts";
+import { type ChaosOptions, playRounds, recoveryBoundMs, Tally } from "../rounds.ts";
 import { fakeTimeLibrary } from "./chaos-replica.ts";
 import { beginCommands } from "./commands.ts";
 import { expectOneHolderEach, readLeases } from "./holders.ts";
@@ -24,17 +24,10 @@ export interface ReplicaChaosOptions extends ChaosOptions {
   readonly hasKafka: boolean;
 }
 
-interface Tally {
-  readonly recoveries: number[];
-  readonly counts: Map<string, number>;
-  transactions: number;
-  commands: number;
-  /** Tables of which a status asked for a task. */
-  mended: number;
-  equalRounds: number;
+class ReplicaTally extends Tally {
+  commands = 0;
 }
 
-const recoveryBoundMs = 120_000;
 /** Of the rounds that have commands. */
 const commandedShare = 0.35;
 /** The default lease is 6 s. */
@@ -42,30 +35,19 @@ const takeoverGoalSeconds = { half: 7, most: 10 };
 
 /** Returns whether all went well. */
 export async function playReplicaRounds(options: ReplicaChaosOptions): Promise<boolean> {
-  const { rounds, from, seed } = options;
-  await using stage = await ReplicaChaosStage.setUp({ ...options, random: seeded(seed) });
-  const tally: Tally = {
-    ...{ recoveries: [], counts: new Map(), transactions: 0, commands: 0, mended: 0, equalRounds: 0 },
-  };
-  let hasFailed = false;
+  await using stage = await ReplicaChaosStage.setUp({ ...options, random: seeded(options.seed) });
+  const tally = new ReplicaTally();
   describeStage(stage, options);
   await passMarker(stage, "beginning", recoveryBoundMs);
   await stage.beginRecord();
   const before = readServiceResources(stage);
   console.log(`at the beginning: ${describeResources(before)}`);
-  for (let round = from; round <= rounds && !hasFailed; round++) {
-    try {
-      await playRound(stage, round, options, before, tally);
-    } catch (error) {
-      hasFailed = true;
-      console.log(
-        `\nround ${round} of seed ${seed} has failed: ${error instanceof Error ? error.message : error}`,
-      );
-      await describeFailure(stage);
-    }
-  }
+  const isWell = await playRounds(options, {
+    play: (round) => playRound(stage, round, options, before, tally),
+    describeFailure: () => describeFailure(stage),
+  });
   report(stage, tally);
-  return !hasFailed;
+  return isWell;
 }
 
 async function playRound(
@@ -73,7 +55,7 @@ async function playRound(
   round: number,
   { seed, only }: ReplicaChaosOptions,
   before: ProcessResources,
-  tally: Tally,
+  tally: ReplicaTally,
 ): Promise<void> {
   const random = seeded(seed + round * 7_919);
   // What is chosen must not depend on how far the load has come.
@@ -138,13 +120,12 @@ async function describeFailure(stage: ReplicaChaosStage): Promise<void> {
 
 function report(
   { takeovers, record, kafka }: ReplicaChaosStage,
-  { recoveries, counts, transactions, commands, mended, equalRounds }: Tally,
+  { recoveries, counts, faults, commands, mended, equalRounds }: ReplicaTally,
 ): void {
-  const faults = [...counts.values()].reduce((a, b) => a + b, 0);
   const { half, most } = takeoverGoalSeconds;
   console.log(
-    `\n${equalRounds} rounds ended equal, each connector at one replica, and with nothing left over: ${faults} faults of ${counts.size} kinds, ` +
-      `${transactions.toLocaleString("en-US")} transactions, ${commands} commands, ${mended} tables mended as the status asked.\n` +
+    `\n${equalRounds} rounds ended equal, each connector at one replica, and with nothing left over: ${faults}, ${commands} commands, ` +
+      `${mended} tables mended as the status asked.\n` +
       `Checkpoints moved ${record.moves.toLocaleString("en-US")} times, none under a term below one that was there before; ` +
       `${record.late} by a holder whose lease had been given to the next one, before that one began at the sink.\n` +
       `${kafka ? `The broker holds each change once: ${kafka.messages.toLocaleString("en-US")} messages.\n` : ""}` +

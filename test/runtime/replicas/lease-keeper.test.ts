@@ -1,26 +1,14 @@
 // One keeper's life step by step, in simulated time, against the store in memory.
 
 import { describe, expect, test } from "bun:test";
-import { MemoryLeases } from "../../support/replicas/memory-leases.ts";
-import { randomFrom, SimulatedNetwork } from "../../support/replicas/simulated-network.ts";
+import { simulatedInstallation } from "../../support/replicas/simulated-installation.ts";
 import { SimulatedReplica, type SimulatedReplicaOptions } from "../../support/replicas/simulated-replica.ts";
-import { SimulatedTime } from "../../support/replicas/simulated-time.ts";
 
 function stage(connectors: readonly string[] = [], seed = 1) {
-  const time = new SimulatedTime();
-  const random = randomFrom(seed);
-  const network = new SimulatedNetwork(time, random);
-  const replicas: SimulatedReplica[] = [];
-  const store = new MemoryLeases(
-    () => time.now,
-    (by) => {
-      for (const each of replicas) if (each.self.instance !== by) network.send(() => each.poke());
-    },
-  );
+  const { time, random, network, store, replicas } = simulatedInstallation(seed, connectors);
   /** `replica: gained connector`, in order. */
   const told: string[] = [];
   const lines: { readonly level: string; readonly msg: string }[] = [];
-  for (const id of connectors) store.add(id);
   const join = (id: string, more: Partial<SimulatedReplicaOptions> = {}, starts = true) => {
     const replica = new SimulatedReplica(
       {

@@ -2,25 +2,14 @@
 
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { MemoryLeases } from "../../support/replicas/memory-leases.ts";
-import { randomFrom, SimulatedNetwork } from "../../support/replicas/simulated-network.ts";
+import { simulatedInstallation } from "../../support/replicas/simulated-installation.ts";
 import { SimulatedReplica } from "../../support/replicas/simulated-replica.ts";
-import { SimulatedTime } from "../../support/replicas/simulated-time.ts";
 
 const asked = Number(process.env.MILLRACE_TEST_LEASE_RUNS ?? 0);
 
 function stage(seed: number, connectors: number, hasNotices = true) {
-  const time = new SimulatedTime();
-  const random = randomFrom(seed);
-  const network = new SimulatedNetwork(time, random);
-  const replicas: SimulatedReplica[] = [];
-  const store = new MemoryLeases(
-    () => time.now,
-    (by) => {
-      if (!hasNotices) return;
-      for (const each of replicas) if (each.self.instance !== by) network.send(() => each.poke());
-    },
-  );
+  const ids = Array.from({ length: connectors }, (_, each) => `connector-${each}`);
+  const { time, random, network, store, replicas } = simulatedInstallation(seed, ids, hasNotices);
   const moves = { told: 0, mostGivingAtOnce: 0 };
   const gainedAt: number[] = [];
   const told = (_by: SimulatedReplica, what: string) => {
@@ -29,7 +18,6 @@ function stage(seed: number, connectors: number, hasNotices = true) {
     const giving = replicas.map((each) => each.giving.size);
     moves.mostGivingAtOnce = Math.max(moves.mostGivingAtOnce, ...giving);
   };
-  for (let each = 0; each < connectors; each++) store.add(`connector-${each}`);
   const join = (weight = 1) => {
     const id = `replica-${replicas.length}`;
     const rate = 1 + (random() - 0.5) / 50;
