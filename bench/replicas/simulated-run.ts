@@ -81,6 +81,7 @@ export class SimulatedRun implements RunAttempt {
       // Its lease is over.
       return;
     }
+    if (this.#intervals.disposed) return;
     events.status("Source", {
       state: { realtime: { name: request.connector.id } },
       status: { heartbeat: {} },
