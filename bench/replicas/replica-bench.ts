@@ -10,7 +10,8 @@ import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { meteredSettings, StateMeter } from "./state-meter.ts";
 
 const stateDatabase = "state";
-const poll = { timeoutMs: 300_000, intervalMs: 500 };
+/** To list thousands of connectors keeps a replica busy. */
+const poll = { timeoutMs: 300_000, intervalMs: 3_000 };
 /** Requests at one time, when connectors are made. */
 const atOnce = 8;
 

@@ -19,6 +19,8 @@ export interface OpenDatabase extends AsyncDisposable {
 
 /** A database that several replicas may use. */
 export interface SharedDatabase {
+  /** The same, by a session of its own: a replica that begins a thousand runs must not let renewals wait for what they ask. */
+  readonly forLeases: Database;
   /** Hears of others, and shows them that the state is in use. The caller disposes it. Throws `state_unavailable`. */
   listen(): Promise<Notices & AsyncDisposable>;
   /** This service can never work here again. */

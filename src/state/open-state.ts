@@ -80,12 +80,18 @@ export async function openState(options: StateOptions): Promise<State> {
 }
 
 async function share(
-  { listen, lose }: SharedDatabase,
+  { listen, lose, forLeases }: SharedDatabase,
   database: Database,
   instance: string,
   owned: AsyncDisposableStack,
 ): Promise<SharedState> {
   const notices = owned.use(await listen());
-  const leases = new LeaseStore({ database, latestMigration: latestMigration(), outdated: lose });
+  const latest = latestMigration();
+  const leases = new LeaseStore({
+    database: forLeases,
+    patient: database,
+    latestMigration: latest,
+    outdated: lose,
+  });
   return { leases, reports: new ReportStore(database), notices, instance };
 }

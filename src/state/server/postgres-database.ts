@@ -14,6 +14,7 @@ import { StateSessions } from "./state-sessions.ts";
 
 /** After this the network may have forgotten the connection. */
 const defaultAnswerMs = 60_000;
+const maxSessions = 4;
 const migrationMs = 60 * 60_000;
 /** How long a start waits for another one that migrates, or for a service from before leases that is shutting down. */
 const defaultLockMs = 5_000;
@@ -35,12 +36,15 @@ export async function openPostgresDatabase(
   await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
   await reachable(() => migrateTables(connection, lockMs));
-  const sessions = opening.use(new StateSessions(connection, sessionName(instance), answerMs));
+  const name = sessionName(instance);
+  const sessions = opening.use(new StateSessions(connection, name, answerMs, maxSessions));
+  const leaseSessions = opening.use(new StateSessions(connection, name, answerMs, 1));
   const owned = opening.move();
   const lost = new AbortController();
   return {
     ...{ database: databaseOver(sessions), lost: lost.signal },
     shared: {
+      forLeases: databaseOver(leaseSessions),
       listen: () => reachable(() => ServerNotices.open(connection, instance)),
       lose: (reason) => lost.abort(reason),
     },

@@ -6,7 +6,6 @@ import type { Sql } from "postgres";
 import type { StateConnection } from "./state-session.ts";
 import { AnswerTimeout, StateSession } from "./state-session.ts";
 
-const maxSessions = 4;
 const idleSeconds = 60;
 /** A transaction makes one statement after the other. It may hold a lease, and others wait for that. */
 const idleTransactionMs = 5_000;
@@ -15,7 +14,7 @@ const pollMs = 50;
 
 export class StateSessions implements AsyncDisposable {
   readonly #idle: StateSession[] = [];
-  #free = maxSessions;
+  #free: number;
   readonly #waiting: (() => void)[] = [];
   /** Server process ids of sessions that have not answered. */
   readonly #silent = new Set<number>();
@@ -25,7 +24,11 @@ export class StateSessions implements AsyncDisposable {
     /** The sessions' `application_name`. */
     private readonly name: string,
     private readonly answerMs: number,
-  ) {}
+    /** How many there are at most. */
+    most: number,
+  ) {
+    this.#free = most;
+  }
 
   /** Runs the operation as soon as a session is free. It fails if it is not answered in time. */
   async within<Result>(operation: (sql: Sql) => Promise<Result>): Promise<Result> {

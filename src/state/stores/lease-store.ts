@@ -61,6 +61,8 @@ export interface InstallationView {
 
 export interface LeaseStoreContext {
   readonly database: Database;
+  /** The same database, for what may wait, and comes once for each connector. */
+  readonly patient: Database;
   /** The newest migration that this build knows. */
   readonly latestMigration: number;
   /** A later build has changed the tables so that this one cannot work on them. */
@@ -162,9 +164,10 @@ export class LeaseStore {
 
   /** Whether the connector is to run: what its holder says under its term. */
   async setActive(connectorId: string, term: number, active: boolean): Promise<void> {
-    await this.#rows(sql`
+    const update = sql`
       update ${leases} set active = ${active}
-      where connector_id = ${connectorId} and term = ${term}::bigint and active <> ${active}`);
+      where connector_id = ${connectorId} and term = ${term}::bigint and active <> ${active}`;
+    await stored(rowsOf(this.context.patient, update));
   }
 
   /**

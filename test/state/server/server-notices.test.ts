@@ -133,6 +133,19 @@ test("a transaction whose client is gone does not keep a lease for long", async 
   expect(await change).toMatchObject({ code: "state_unavailable" });
 });
 
+test("a renewal does not wait for what else is asked of the state", async () => {
+  await using state = await open();
+  const { leases } = state.shared!;
+  await leases.join(self(state));
+  await using other = await server.connect();
+  await other.query("begin; lock table millrace.connectors in access exclusive mode");
+  const waiting = Array.from({ length: 20 }, () => state.connectors.list());
+  await leases.renew(self(state), null);
+  await other.query("rollback");
+  await Promise.all(waiting);
+  await leases.leave(self(state));
+});
+
 test("a notice of a kind that a later build knows is left alone", () => {
   const text = (notice: object) => JSON.stringify({ by: "other", connector: "c", ...notice });
   expect(readNotice(text({ what: "lease" }), "own")).toEqual({ what: "lease", connector: "c" });

@@ -25,7 +25,7 @@ const lost = { code: "lease_lost", message: "Another replica runs this connector
 const none = new Map();
 
 function storesOver({ database }: OpenDatabase) {
-  const context = { database, latestMigration: latestMigration(), outdated: () => {} };
+  const context = { database, patient: database, latestMigration: latestMigration(), outdated: () => {} };
   return {
     connectors: new ConnectorStore(database, new Cipher(Buffer.alloc(32, 7))),
     history: new HistoryStore(database),

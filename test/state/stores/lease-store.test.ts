@@ -40,7 +40,7 @@ beforeEach(async () => {
 function leaseStore(latest = latestMigration()): LeaseStore {
   const { database } = open;
   return new LeaseStore({
-    ...{ database, latestMigration: latest },
+    ...{ database, patient: database, latestMigration: latest },
     outdated: (error) => outdated.push(error),
   });
 }
