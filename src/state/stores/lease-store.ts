@@ -154,12 +154,13 @@ export class LeaseStore {
   /** Gives back, where this replica holds it under this term. */
   async release(self: ReplicaSelf, terms: Terms): Promise<void> {
     const given = sql`json_array_elements(${JSON.stringify([...terms])}::json) as given`;
-    await this.#rows(sql`
+    const statement = sql`
       with due as (
         select l.connector_id from ${leases} l
         join ${given} on l.connector_id = given ->> 0 and l.term = (given ->> 1)::bigint
         where l.holder = ${self.instance}::uuid order by l.connector_id for no key update of l
-      ) ${freeSql}`);
+      ) ${freeSql}`;
+    await stored(rowsOf(this.context.patient, statement));
   }
 
   /** Whether the connector is to run: what its holder says under its term. */
