@@ -53,7 +53,7 @@ test("more rows than are copied at once: those that wait for their turn move to 
   const { task, go } = await begin(rig);
   rig.beforePoint = async () => {
     rig.beforePoint = async () => {};
-    await rig.source("begin; update m set id = id + 20000 where id % 26 = 0; commit");
+    await rig.source("begin; update m set id = id + 20000 where id % 130 = 0; commit");
   };
   go();
   expect(await task).toBeNull();
