@@ -273,4 +273,10 @@ test("a table that the user's publication leaves out says so", async () => {
   );
   await untilStates(pair, { "public.a": "Streaming", "public.b": "Excluded" });
   expect(pair.table("b")?.reason).toBe("Publication mine does not contain it.");
+  // What is done to it there is not warned of: no copy of it can differ.
+  await pair.source("alter table b add at float not null default random(); insert into a values (7)");
+  await pair.expectSame("select count(*) from a");
+  await pair.source("alter table a add at float not null default random(); insert into a (id) values (8)");
+  await waitFor("the warning", () => pair.silentChanges.includes("Table public.a: column at"));
+  expect(pair.silentChanges).not.toContain("public.b");
 });

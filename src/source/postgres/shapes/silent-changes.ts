@@ -28,7 +28,7 @@ export class SilentChanges {
   ) {}
 
   /**
-   * Compares the selected tables, as they were just read, with what is remembered. `at`: where the log ended after the
+   * Compares the tables that are carried, as they were just read, with what is remembered. `at`: where the log ended after the
    * read.
    */
   compare(tables: readonly SourceTable[], at: Lsn): void {
