@@ -20,12 +20,16 @@ export class RunMeasurement {
   #lagBytes: number | null = null;
   /** Commit time of the oldest change that was received and is not known to be durable. */
   #behindSinceMs: number | null = null;
+  /** The last reported position. */
+  #resumeLsn: string | null = null;
+  /** Where the attempt before stopped with a change that waited; null: none did, or the stream has brought it again. */
+  #stoodAt: string | null = null;
 
   /** A new run counts from zero. What is behind stays behind. */
   runBegan(): void {
     this.#before = nothing;
     this.#last = null;
-    this.#isStreaming = false;
+    this.#stops();
   }
 
   attemptBegan(): void {
@@ -34,16 +38,24 @@ export class RunMeasurement {
       this.#before = total(this.#before, this.#last);
       this.#last = { ...this.#last, ...none, webhook: { ...this.#last.webhook, requests } };
     }
-    this.#isStreaming = false;
+    this.#stops();
   }
 
   attemptEnded(): void {
-    this.#isStreaming = false;
+    this.#stops();
   }
 
   measured(metrics: RunMetrics): void {
     const { snapshot, latencyMs } = this.#last ?? metrics;
-    this.#lagBytes = metrics.lagBytes ?? this.#lagBytes;
+    this.#isStreaming = metrics.resumeLsn !== null;
+    const isYetToCome = this.#isYetToCome(metrics);
+    if (this.#isStreaming && !isYetToCome) {
+      this.#stoodAt = null;
+      this.#behindSinceMs = metrics.behindSinceMs;
+    }
+    const { lagBytes } = metrics;
+    if (lagBytes !== null) this.#lagBytes = Math.max(lagBytes, isYetToCome ? (this.#lagBytes ?? 0) : 0);
+    this.#resumeLsn = metrics.resumeLsn ?? this.#resumeLsn;
     this.#last = {
       ...metrics,
       lagBytes: this.#lagBytes,
@@ -51,8 +63,16 @@ export class RunMeasurement {
       snapshot: metrics.snapshot.tables > 0 ? metrics.snapshot : { ...snapshot, copying: 0 },
       latencyMs: metrics.latencyMs ?? latencyMs,
     };
-    this.#isStreaming = metrics.resumeLsn !== null;
-    if (this.#isStreaming) this.#behindSinceMs = metrics.behindSinceMs;
+  }
+
+  /** A stream that has just begun knows of nothing that waits, until the source has sent it again. */
+  #isYetToCome({ behindSinceMs, resumeLsn }: RunMetrics): boolean {
+    return this.#stoodAt !== null && behindSinceMs === null && resumeLsn === this.#stoodAt;
+  }
+
+  #stops(): void {
+    this.#isStreaming = false;
+    if (this.#behindSinceMs !== null) this.#stoodAt = this.#resumeLsn;
   }
 
   /** Over all attempts of the run; null: nothing was measured yet. */
