@@ -73,3 +73,56 @@ test("changes are told by place, and secrets never", () => {
     { path: "/disabled", before: null, after: "true" },
   ]);
 });
+
+describe("a changed selection", () => {
+  const connector = (catalog: JsonObject) => ({ source: { postgres: { catalog } } });
+  const changes = (before: JsonObject, after: JsonObject) =>
+    changesOf(connector(before), connector(after), known).map(({ path, before, after }) =>
+      [path, before, after].join(": "),
+    );
+  const tables = ["customers", "orders"].map((name) => ({
+    ...{ name, action: "Include" as const, history_enabled: false, columns: [] },
+  }));
+  const known = [{ name: "public", action: "Include" as const, tables }];
+  const entry = (name: string, more: JsonObject) => ({
+    name,
+    action: "Include",
+    history_enabled: false,
+    ...more,
+  });
+  const schemas = (...entries: JsonObject[]) => [{ name: "public", action: "Include", tables: entries }];
+  const standard = "Include";
+
+  test("is told table by table, not as a list of entries", () => {
+    const before = { default_action: standard, schemas: schemas(entry("orders", { action: "Exclude" })) };
+    expect(changes(before, { default_action: standard })).toEqual(["public.orders: left out: carried"]);
+    const other = { default_action: standard, schemas: [{ name: "public", action: "Exclude" }] };
+    expect(changes(before, other)).toEqual([
+      "public.customers: carried: left out",
+      "public: tables that are created later: carried: left out",
+    ]);
+  });
+
+  test("names columns", () => {
+    const columns: JsonObject[] = [
+      { name: "name", action: "Exclude" },
+      { name: "mail", hash: {} },
+    ];
+    const after = { default_action: standard, schemas: schemas(entry("customers", { columns })) };
+    expect(changes({ default_action: standard, schemas: [] }, after)).toEqual([
+      "public.customers.name: carried: left out",
+      "public.customers.mail: carried: hashed",
+    ]);
+  });
+
+  test("shows its entries where no table says it", () => {
+    const [path] = changes({ default_action: standard }, { default_action: standard, schemas: "nonsense" });
+    expect(path).toBe("/source/postgres/catalog/schemas: : nonsense");
+    const settings = (history_enabled: boolean) => ({
+      schemas: schemas(entry("orders", { history_enabled })),
+    });
+    expect(changes(settings(false), settings(true))).toEqual([
+      'public.orders: {"history_enabled":false}: {"history_enabled":true}',
+    ]);
+  });
+});

@@ -1,8 +1,10 @@
-// What was changed, for people: each place with what was there and what is. Pure.
+// What was changed, for people: each place, or table, with what was there and what is. Pure.
 
 import type { JsonObject, JsonValue } from "../../../../src/connector/request/merge-patch.ts";
+import type { KnownTables } from "../catalog/selection.ts";
+import { catalogChanges } from "./catalog-changes.ts";
 import { isSame } from "./patch.ts";
-import { isObject, pointerTo } from "./pointer.ts";
+import { isObject, pointerTo, valueAt } from "./pointer.ts";
 import { kept, withoutSecrets } from "./secrets.ts";
 
 export interface Change {
@@ -13,9 +15,20 @@ export interface Change {
   readonly after: string | null;
 }
 
-/** Of a secret it says that there is a new one, never which. */
-export function changesOf(before: JsonObject, after: JsonObject): readonly Change[] {
-  return compare(before, after, withoutSecrets(after, before), "");
+const catalogPath = "/source/postgres/catalog";
+
+/** Of a secret it says that there is a new one, never which. `known`: the tables of the source, as far as they came. */
+export function changesOf(
+  before: JsonObject,
+  after: JsonObject,
+  known: KnownTables | null = null,
+): readonly Change[] {
+  const shown = withoutSecrets(after, before);
+  return compare(before, after, shown, "").flatMap((change) => {
+    if (change.path !== `${catalogPath}/schemas`) return [change];
+    const tables = catalogChanges(valueAt(before, catalogPath), valueAt(shown, catalogPath), known);
+    return tables ?? [change];
+  });
 }
 
 function compare(

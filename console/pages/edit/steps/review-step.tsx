@@ -7,6 +7,7 @@ import { useConsole } from "../../../console-context.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Command } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
+import type { KnownTables } from "../catalog/selection.ts";
 import { nameFields } from "../fields/all-fields.ts";
 import { type Form, useForm } from "../form/form-context.ts";
 import { Fields } from "../form/groups.tsx";
@@ -39,7 +40,7 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
     try {
       const outcome = await saveConnector(api, form);
       if (typeof outcome !== "string") {
-        setTheirs(changesOf(form.stored ?? {}, outcome.now));
+        setTheirs(changesOf(form.stored ?? {}, outcome.now, data.catalog.data));
         form.rebase(outcome.now, outcome.tag);
         return setBusy(false);
       }
@@ -61,7 +62,7 @@ export function ReviewStep({ go, refuse, data, saved }: ReviewStepProps) {
         <Fields fields={nameFields} />
       </section>
       {theirs && <Theirs changes={theirs} takeTheirs={isUnchanged ? null : takeTheirs} />}
-      {patch !== null && <Changes {...{ form, isUnchanged }} />}
+      {patch !== null && <Changes {...{ form, isUnchanged, known: data.catalog.data }} />}
       <Shown {...{ form, patch }} />
       <div class="row step-footer">
         <Button kind="primary" disabled={isBusy || isUnchanged} onClick={save}>
@@ -91,12 +92,18 @@ function useSuggestedId(form: Form) {
   }, []);
 }
 
-function Changes({ form, isUnchanged }: { readonly form: Form; readonly isUnchanged: boolean }) {
+interface ChangesProps {
+  readonly form: Form;
+  readonly isUnchanged: boolean;
+  readonly known: KnownTables | null;
+}
+
+function Changes({ form, isUnchanged, known }: ChangesProps) {
   if (isUnchanged) return <Notice tone="idle">Nothing is changed yet.</Notice>;
   return (
     <section class="card stack">
       <h3>What changes</h3>
-      <ChangeList changes={changesOf(form.stored ?? {}, form.draft)} />
+      <ChangeList changes={changesOf(form.stored ?? {}, form.draft, known)} />
       <p class="small soft">A connector that runs goes on with the new configuration.</p>
     </section>
   );
