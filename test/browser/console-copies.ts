@@ -86,6 +86,15 @@ test("the banner says which table all others wait for, and leads to the one plac
   expect(opened.complaints).toEqual([]);
 });
 
+test("the banner says so, too, where a change of the stream is refused", async () => {
+  tables = [table("orders", { state: "Streaming" }), table("prices", { reason: why, commands: [sql] })];
+  const retry = { attempt: 3, reason: why };
+  connectors.set("streams", { state: { realtime: { name: "slot" } }, status: { retry } });
+  await using opened = await stage.chromium.open(staged.url, "/console/connectors/streams");
+  await shows(opened.page, "All tables wait for public.prices");
+  expect(await textOf(opened.page)).not.toContain(why);
+});
+
 test("a copy without an estimate says what is known, and why there is no percentage", async () => {
   const rows = 12_300;
   tables = [table("prices", { state: "Copying", copy: { rows, bytes: 9, estimated_rows: rows } })];

@@ -8,11 +8,12 @@ import { refusedTables } from "../tables/table-order.ts";
 const pollMs = 4_000;
 const none = { tables: [] as TableStatus[] };
 
-/** Tables for which all others wait. A connector that is well, or streams, has none, and is not asked. */
+/** Tables for which all others wait. A connector that is well has none, and is not asked; while one streams, a refusal ends the attempt. */
 export function useRefusedTables({ connector: { id }, status }: GivenConnector): readonly TableStatus[] {
   const { api } = useConsole();
   const { retry, failed, warning } = status.status;
-  const isStuck = (retry ?? failed ?? warning) !== undefined && status.state.realtime === undefined;
+  const hasFailed = (retry ?? failed) !== undefined;
+  const isStuck = hasFailed || (warning !== undefined && status.state.realtime === undefined);
   const { data } = useLoaded(
     async () => (isStuck ? await answer(api.connectors({ connector_id: id }).tables.get()) : none),
     [id, isStuck],
