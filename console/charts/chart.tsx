@@ -54,6 +54,9 @@ export function Chart({ label, times, series, format, height = 180 }: ChartProps
   return <div class="chart" ref={box} role="img" aria-label={label} />;
 }
 
+/** So that a tick at the right end has room for its time. */
+const halfOfTime = 20;
+
 function options(
   element: HTMLElement,
   series: readonly Series[],
@@ -69,7 +72,7 @@ function options(
   };
   return {
     ...{ width: element.clientWidth, height },
-    ...{ padding: [8, 8, 0, 0] as uPlot.Padding, legend: { live: true } },
+    ...{ padding: [8, halfOfTime, 0, 0] as uPlot.Padding, legend: { live: true } },
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
     axes: [

@@ -3,6 +3,7 @@
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { duration } from "../text/times.ts";
 import { behindSeconds, type KnownConnector } from "./known-connector.ts";
+import { needyTables } from "./needy-tables.ts";
 
 export type Tone = "bad" | "warning" | "busy" | "good" | "idle";
 
@@ -19,7 +20,7 @@ export function conditionOf({ status, isBehind }: Pick<KnownConnector, "status" 
   const { status: health } = status;
   if (health.failed) return { tone: "bad", word: "Failed", detail: health.failed.reason, rank: 0 };
   if (health.retry) return { tone: "bad", word: "Retrying", detail: health.retry.reason, rank: 1 };
-  const aside = status.tables_set_aside ?? [];
+  const aside = needyTables(status);
   const [table] = aside;
   if (table) {
     const detail =

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { KnownConnector } from "../../connector/known-connector.ts";
+import { needyTables } from "../../connector/needy-tables.ts";
 import { Failure, Notice } from "../../parts/notice.tsx";
 import { Link } from "../../route/link.tsx";
 import { type ConnectorTab, connectorTabs } from "../../route/route.ts";
@@ -46,7 +47,7 @@ export function ConnectorPage({ id, tab }: ConnectorPageProps) {
       return (
         <>
           <ConnectorHead entry={shown.entry} />
-          <Tabs id={id} tab={tab} setAside={shown.entry.status.tables_set_aside?.length ?? 0} />
+          <Tabs id={id} tab={tab} setAside={needyTables(shown.entry.status).length} />
           <Tab entry={shown.entry} tab={tab} />
         </>
       );

@@ -4,6 +4,7 @@ import type { ConnectorStatus, SetAsideTable } from "../../../../src/connector/s
 import type { Tone } from "../../../connector/condition.ts";
 import { behindWords, copiesSeveral } from "../../../connector/condition.ts";
 import type { KnownConnector } from "../../../connector/known-connector.ts";
+import { needyTables } from "../../../connector/needy-tables.ts";
 import { streams } from "../../../connector/replication.ts";
 import { phaseWords } from "../../../connector/status-words.ts";
 import { grouped } from "../../../text/numbers.ts";
@@ -65,7 +66,8 @@ export function situationOf({ connector, status, isBehind }: KnownConnector): Si
 type Calm = Pick<Situation, "tone" | "title" | "reason" | "advice">;
 
 /** All is not well while a table waits: what it waits for is told apart. */
-function butForSetAside(situation: Calm, { tables_set_aside: tables = [] }: ConnectorStatus): Calm {
+function butForSetAside(situation: Calm, status: ConnectorStatus): Calm {
+  const tables = needyTables(status);
   if (tables.length === 0) return situation;
   const waiting = tables.length === 1 ? "1 table waits" : `${grouped(tables.length)} tables wait`;
   return { ...situation, tone: "warning", title: `${situation.title}, but ${waiting} for you` };

@@ -1,5 +1,6 @@
 // Which tables are shown, and in which order. Pure.
 
+import { copiedAgain } from "../../../../src/connector/copied-again.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
 import type { Tone } from "../../../connector/condition.ts";
 
@@ -27,8 +28,9 @@ const words: Readonly<Record<TableStand, readonly [tone: Tone, word: string]>> =
   Excluded: ["idle", "Excluded"],
 };
 
-/** A table that waits for its turn has no reason to give. */
+/** A table that waits for its turn has no reason to give. One that was set aside waits for its copy once its cause is gone. */
 export function tableStand({ state, reason }: Pick<TableStatus, "state" | "reason">): TableStand {
+  if (reason === copiedAgain) return "Waiting";
   return state === "Waiting" && reason !== undefined ? "Refused" : state;
 }
 
@@ -60,7 +62,7 @@ export type TableAction =
 export function tableAction(table: TableStatus, mayWrite: boolean): TableAction | null {
   if (needsSomebody(table)) return { does: "explain", word: "What to do" };
   if (table.state === "Excluded") return table.reason ? { does: "explain", word: "Why?" } : null;
-  if (!mayWrite || table.state === "Copying") return null;
+  if (!mayWrite || table.state === "Copying" || table.reason === copiedAgain) return null;
   return { does: "copy", word: table.state === "Waiting" ? "Copy now" : "Copy again" };
 }
 

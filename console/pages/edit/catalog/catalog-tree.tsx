@@ -101,7 +101,10 @@ function Tree({ rows, tick, fold, openColumns }: TreeProps) {
   useLayoutEffect(() => {
     if (!wantsFocus.current) return;
     wantsFocus.current = false;
-    box.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus({ preventScroll: true });
+    const row = box.current?.querySelector<HTMLElement>('[tabindex="0"]');
+    row?.focus({ preventScroll: true });
+    // The bar below the step may lie over a part of the tree.
+    row?.scrollIntoView({ block: "nearest" });
   });
   const moveTo = (index: number) => {
     const row = rows[index];

@@ -1,6 +1,7 @@
 // The lists of the page: tables, tasks, runs, findings.
 
 import { describe, expect, test } from "bun:test";
+import { conditionOf } from "../../../../console/connector/condition.ts";
 import { commandsText, summaryOf, worstFirst } from "../../../../console/pages/connector/doctor/findings.ts";
 import { runsOf, stepsOf } from "../../../../console/pages/connector/history/runs.ts";
 import {
@@ -20,6 +21,7 @@ import {
   taskTone,
   withTask,
 } from "../../../../console/pages/connector/tasks/task-words.ts";
+import { copiedAgain } from "../../../../src/connector/copied-again.ts";
 import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
 import type { HistoryEntry } from "../../../../src/connector/status.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
@@ -57,6 +59,21 @@ describe("tables", () => {
     expect([needsSomebody(refused), needsSomebody(table("a", "Waiting"))]).toEqual([true, false]);
     expect(standTone(tableStand(refused))).toBe("bad");
     expect(countByStand(all).get("Refused")).toBe(1);
+  });
+
+  test("that are copied again after they were set aside need nobody, and have no action", () => {
+    const again = { ...table("b", "SetAside"), reason: copiedAgain };
+    expect([tableStand(again), needsSomebody(again), tableAction(again, true)]).toEqual([
+      "Waiting",
+      false,
+      null,
+    ]);
+    const { status } = given();
+    const word = (reason: string) => {
+      const tables_set_aside = [{ schema: "public", name: "b", reason, commands: [] }];
+      return conditionOf({ status: { ...status, tables_set_aside }, isBehind: false }).word;
+    };
+    expect([word("why"), word(copiedAgain)]).toEqual(["Needs you", "Streaming"]);
   });
 
   test("have one action, whose word fits their state", () => {
