@@ -170,7 +170,7 @@ test("a wrong password, a port where nothing listens, a log level that is too lo
   );
   const nowhere = await troubles("nowhere");
   expect(nowhere.found.map(({ about, finding }) => `${about} ${finding}`).join("\n")).toMatch(
-    /source Reachability: .*nothing listens/,
+    /source Reachability: .*Nothing listens/,
   );
   const low = await troubles("low");
   const level = low.found.find(({ finding }) => finding.startsWith("wal_level"));
