@@ -27,7 +27,10 @@ beforeAll(async () => {
   const connectors = new ManyConnectors(0);
   for (const [id, status] of Object.entries(states)) connectors.set(id, status);
   staged = new StagedService(service.url, connectors);
-  staged.override = (path) => (path.endsWith("/tasks") ? Response.json([]) : null);
+  staged.override = (path) => {
+    if (path.endsWith("/tables")) return Response.json({ tables: [] });
+    return path.endsWith("/tasks") ? Response.json([]) : null;
+  };
 }, 180_000);
 
 afterAll(async () => {
