@@ -104,7 +104,7 @@ describe("tables", () => {
     await page.focus('.tree-row[tabindex="0"]');
     // Here the bar of the step lies over the end of the tree.
     await page.setViewport({ width: 1280, height: 660 });
-    await page.evaluate(() => scrollTo(0, 0));
+    await page.evaluate("scrollTo(0, 0)");
     await page.keyboard.press("End");
     await waitFor("the last table", async () => (await focused(page)).startsWith("t_5000"));
     const [row, bar] = [await page.$(".tree-row:focus"), await page.$(".step-footer")];

@@ -140,8 +140,7 @@ export class PostgresSource implements Source {
     const carried = await this.#publications.read(client, shapes);
     // Only what is carried can differ at the sink. A table that joins a publication later is copied then.
     this.#silentChanges.compare(carried, names.at);
-    const published = this.#generated.withCoverage(carried);
-    const tables = this.#silentChanges.withCoverage(published);
+    const tables = this.#silentChanges.withCoverage(this.#generated.withCoverage(carried));
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
     await this.#excluded.read(client, tables);
@@ -153,10 +152,9 @@ export class PostgresSource implements Source {
 
   /** Before the connector has begun, a name without a table is a mistake. */
   #checkNamedTables(shapes: readonly TableShape[]): void {
-    const { catalog } = this.config;
     if (this.context.isBegun === true || this.#stream !== null)
-      this.context.events.warning("named tables", warningOfGone(catalog, shapes));
-    else requireNamedTables(catalog, shapes);
+      this.context.events.warning("named tables", warningOfGone(this.config.catalog, shapes));
+    else requireNamedTables(this.config.catalog, shapes);
   }
 
   async publish(): Promise<void> {

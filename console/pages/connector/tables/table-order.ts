@@ -1,8 +1,8 @@
 // Which tables are shown, and in which order. Pure.
 
-import { copiedAgain } from "../../../../src/connector/copied-again.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
 import type { Tone } from "../../../connector/condition.ts";
+import { copiedAgain } from "../../../connector/needy-tables.ts";
 
 /** Where a table stands, for people. `Refused`: it waits, as the sink does not take it as it is. */
 export type TableStand = TableState | "Refused";

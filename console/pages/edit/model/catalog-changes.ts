@@ -3,7 +3,7 @@
 import type { CatalogRequest } from "../../../../src/connector/config/catalog.ts";
 import type { JsonValue } from "../../../../src/connector/request/merge-patch.ts";
 import { type Column, type KnownTables, type Schema, Selection, type Table } from "../catalog/selection.ts";
-import type { Change } from "./changes.ts";
+import type { Change } from "./change.ts";
 import { isSame } from "./patch.ts";
 
 const carried = "carried";

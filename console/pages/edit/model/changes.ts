@@ -3,17 +3,10 @@
 import type { JsonObject, JsonValue } from "../../../../src/connector/request/merge-patch.ts";
 import type { KnownTables } from "../catalog/selection.ts";
 import { catalogChanges } from "./catalog-changes.ts";
+import type { Change } from "./change.ts";
 import { isSame } from "./patch.ts";
 import { isObject, pointerTo, valueAt } from "./pointer.ts";
 import { kept, withoutSecrets } from "./secrets.ts";
-
-export interface Change {
-  readonly path: string;
-  /** Null: nothing was there. */
-  readonly before: string | null;
-  /** Null: it is taken out. */
-  readonly after: string | null;
-}
 
 const catalogPath = "/source/postgres/catalog";
 
