@@ -122,3 +122,10 @@ function concatTuple(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   }
   return tuple;
 }
+
+/** The tuple with these columns alone. */
+export function projectTuple({ bytes, start }: TupleRef, columns: readonly number[]): TupleRef {
+  const all = tupleColumns(bytes, start);
+  const projected = concatTuple(columns.map((i) => slice(bytes, all[i]!)));
+  return { bytes: projected, start: 0, end: projected.length };
+}

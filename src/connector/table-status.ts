@@ -51,7 +51,10 @@ export const TableStatusSchema = strictObject(
     last_change_at: Type.Optional(
       timestamp("When the last of them was committed, by the source's clock. Left out before the first."),
     ),
-    history: Type.Boolean({ description: "Whether superseded rows are kept. Always false for now." }),
+    history: Type.Boolean({
+      description:
+        "Whether every change of the table is kept at the sink (`history_enabled`). Always false for a webhook and for Kafka, which get every change anyway.",
+    }),
   },
   { description: "A table of the connector's source." },
 );

@@ -30,6 +30,8 @@ export interface TableReport {
   readonly rowsIn: number;
   /** Commit time of the last change, in milliseconds since 1970; null: not known. */
   readonly lastChangeMs: number | null;
+  /** The sink keeps its superseded rows. */
+  readonly history: boolean;
 }
 
 export interface TablesReport {
@@ -47,6 +49,8 @@ export interface PreparedStates {
   /** Tables that are to be copied. */
   readonly missing: readonly TableShape[];
   readonly unreadable: readonly UnreadableTable[];
+  /** OIDs of tables whose superseded rows the sink keeps. */
+  readonly withHistory?: ReadonlySet<number>;
 }
 
 /** Who copies tables tells how far each copy has come. */
@@ -56,6 +60,7 @@ type Known = Pick<TableReport, "schema" | "name"> & {
   readonly estimatedRows: number;
   /** Why the connector does not take it; null: it does. */
   readonly excluded: string | null;
+  readonly history: boolean;
 };
 
 export class TableStates implements Disposable {
@@ -89,8 +94,8 @@ export class TableStates implements Disposable {
   }
 
   /** The source's tables as they are now. Those that are gone are forgotten. */
-  prepared({ tables, excluded, missing, unreadable }: PreparedStates): void {
-    this.#known = knownTables(tables, excluded);
+  prepared({ tables, excluded, missing, unreadable, withHistory }: PreparedStates): void {
+    this.#known = knownTables(tables, excluded, withHistory ?? new Set());
     this.#missing = new Set(missing.map(({ relation }) => relation.id));
     this.#unreadable = new Map(unreadable.map(({ table, reason }) => [table.relation.id, reason]));
     this.#changed = null;
@@ -189,6 +194,7 @@ export class TableStates implements Disposable {
       copy: copying ? { ...copying, estimatedRows: Math.max(copying.rows, estimatedRows) } : null,
       rowsIn: changes,
       lastChangeMs: lastCommitUs === 0n ? null : Number(lastCommitUs / 1000n),
+      history: known.history,
     };
   }
 
@@ -211,12 +217,13 @@ export class TableStates implements Disposable {
 function knownTables(
   tables: readonly TableShape[],
   excluded: readonly ExcludedTable[],
+  withHistory: ReadonlySet<number>,
 ): ReadonlyMap<number, Known> {
   const taken = tables.map(({ relation: { id, schema, name }, estimatedRows }) => {
-    return [id, { schema, name, estimatedRows, excluded: null }] as const;
+    return [id, { schema, name, estimatedRows, excluded: null, history: withHistory.has(id) }] as const;
   });
   const others = excluded.map(({ id, schema, name, reason }) => {
-    return [id, { schema, name, estimatedRows: 0, excluded: reason }] as const;
+    return [id, { schema, name, estimatedRows: 0, excluded: reason, history: false }] as const;
   });
   return new Map<number, Known>([...others, ...taken]);
 }

@@ -1,5 +1,6 @@
 // The kinds of sinks: one line each. The only place that knows them all.
 
+import { historyAsked } from "../connector/config/catalog.ts";
 import type { SinkConfig } from "../connector/config/sink-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
@@ -8,13 +9,18 @@ import { createMessageSink } from "./delivery/message-sink.ts";
 import { dropSideTables } from "./postgres/bookkeeping/sink-objects.ts";
 import { validatePostgresSink } from "./postgres/checks/sink-validation.ts";
 import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
+import { sinkPace } from "./postgres/sink-pace.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
 
 /** `line` leads to the delivery worker; a sink of messages needs it. */
 export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
   const { postgres, webhook, kafka } = connector.sink;
-  if (postgres) return createPostgresSink(postgres, context, connector.identifier_naming);
+  if (postgres) {
+    const { catalog } = connector.source.postgres ?? {};
+    const asked = (schema: string, name: string) => (catalog ? historyAsked(catalog, schema, name) : null);
+    return createPostgresSink(postgres, context, connector.identifier_naming, sinkPace, asked);
+  }
   if ((webhook || kafka) && line) return createMessageSink(context, line);
   throw unknownKind();
 }

@@ -88,6 +88,8 @@ export interface PreparedTables {
   readonly hasChanges?: boolean;
   /** Rows that the sink lacks though it has a copy of their table: copy them by `takeRows` before the stream goes on. */
   readonly incomplete?: readonly IncompleteRows[];
+  /** OIDs of tables whose superseded rows the sink keeps. Once they are copied, `prepare` does what is left to do for that. */
+  readonly withHistory?: ReadonlySet<number>;
 }
 
 export interface IncompleteRows {

@@ -45,6 +45,7 @@ export function postgresSink(
     connection: fullConnection(settings),
     target_schema: null,
     migration_strategy: { allowed: ["Add", "Drop", "Datatype", "Nullability", "Order"], disable_all: false },
+    history_mode: { append: { suffix: "_history" } },
     ...change,
   };
 }

@@ -6,6 +6,7 @@ import type { TupleForm } from "../../src/change/change-batch.ts";
 import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
 import { untilAborted } from "../../src/change/until-aborted.ts";
+import { historyAsked } from "../../src/connector/config/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
@@ -248,6 +249,7 @@ export class PipelineRig implements AsyncDisposable {
             },
             this.options.naming ?? { SourceNaming: {} },
             { ...sinkPace, recheckMs: 100, ...this.options.sinkPace },
+            (schema, name) => historyAsked(this.#sourceConfig.catalog, schema, name),
           ),
         ),
       reporter: {

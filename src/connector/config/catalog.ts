@@ -26,7 +26,10 @@ const tableFacts = {
 };
 
 const hashAlgorithm = oneOf(["Sha256"]);
-const historyEnabled = Type.Boolean({ description: "Keep superseded rows as history." });
+const historyEnabled = Type.Boolean({
+  description:
+    "Keep every change of the table at a Postgres sink, in a table beside it. A webhook or Kafka gets every change anyway.",
+});
 
 // --- request form ----------------------------------------------------------------------------
 
@@ -147,4 +150,9 @@ function findTable(catalog: Catalog, schema: string, table: string) {
   return catalog.schemas
     .find((candidate) => candidate.name === schema)
     ?.tables.find((candidate) => candidate.name === table);
+}
+
+/** Whether the catalog asks for the history of a table; null: it does not list the table. */
+export function historyAsked(catalog: Catalog, schema: string, table: string): boolean | null {
+  return findTable(catalog, schema, table)?.history_enabled ?? null;
 }

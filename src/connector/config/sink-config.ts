@@ -2,7 +2,7 @@
 // webhook-config.ts, Kafka's in kafka-config.ts; complete-connector.ts fills the defaults.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
+import { nullable, oneOf, patternWithoutNul, strictObject, taggedUnion } from "../request/schema-forms.ts";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
 import { KafkaSinkConfigSchema, KafkaSinkRequestSchema } from "./kafka-config.ts";
 import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "./webhook-config.ts";
@@ -37,12 +37,29 @@ const allowedMigrations = Type.Array(oneOf(["Add", "Drop", "Datatype", "Nullabil
 });
 const disableAll = Type.Boolean({ description: "Carry no change of a table's shape over." });
 
+const historySuffix = Type.String({
+  minLength: 1,
+  maxLength: 32,
+  pattern: patternWithoutNul,
+  description: "The name of a table's history is the table's own at the sink with this behind it.",
+});
+const historyModeText = { description: "How the history of tables with `history_enabled` is kept." };
+const historyModeRequest = strictObject(
+  { append: strictObject({ suffix: Type.Optional(historySuffix) }) },
+  historyModeText,
+);
+const historyMode = strictObject({ append: strictObject({ suffix: historySuffix }) }, historyModeText);
+
+/** What a history is called where nothing is said. */
+export const defaultHistorySuffix = "_history";
+
 export const PostgresSinkRequestSchema = strictObject({
   connection: PostgresConnectionRequestSchema,
   target_schema: Type.Optional(targetSchema),
   migration_strategy: Type.Optional(
     strictObject({ allowed: Type.Optional(allowedMigrations), disable_all: Type.Optional(disableAll) }),
   ),
+  history_mode: Type.Optional(nullable(historyModeRequest)),
 });
 export type PostgresSinkRequest = Static<typeof PostgresSinkRequestSchema>;
 
@@ -60,6 +77,7 @@ export const PostgresSinkConfigSchema = strictObject({
   connection: PostgresConnectionSchema,
   target_schema: targetSchema,
   migration_strategy: strictObject({ allowed: allowedMigrations, disable_all: disableAll }),
+  history_mode: historyMode,
 });
 /** Every default is filled, secrets are present. */
 export type PostgresSinkConfig = Static<typeof PostgresSinkConfigSchema>;

@@ -4,11 +4,12 @@
 import type { Catalog, CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnection, PostgresConnectionRequest, TunnelConfig } from "../config/connection.ts";
 import { completeKafka } from "../config/kafka/kafka-defaults.ts";
-import type {
-  PostgresSinkConfig,
-  PostgresSinkRequest,
-  SinkConfig,
-  SinkRequest,
+import {
+  defaultHistorySuffix,
+  type PostgresSinkConfig,
+  type PostgresSinkRequest,
+  type SinkConfig,
+  type SinkRequest,
 } from "../config/sink-config.ts";
 import type {
   PostgresSourceConfig,
@@ -165,6 +166,7 @@ function completePostgresSink(sink: PostgresSinkRequest): PostgresSinkConfig {
       allowed: sink.migration_strategy?.allowed ?? ["Add", "Drop", "Datatype", "Nullability", "Order"],
       disable_all: sink.migration_strategy?.disable_all ?? false,
     },
+    history_mode: { append: { suffix: sink.history_mode?.append.suffix ?? defaultHistorySuffix } },
   };
 }
 

@@ -7,10 +7,7 @@ import { isJsonObject } from "./merge-patch.ts";
 export const notSupported = "known, and not supported yet";
 
 /** JSON pointers; `*` stands for each item. A feature is in use if the value is neither null nor false. */
-export const unbuiltFeatures: readonly string[] = [
-  "/buffer/object_store",
-  "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
-];
+export const unbuiltFeatures: readonly string[] = ["/buffer/object_store"];
 
 /** Whoever gets messages always gets the source's names. */
 const unbuiltForMessages: readonly string[] = ["/identifier_naming/FivetranNaming"];

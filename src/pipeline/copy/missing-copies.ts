@@ -62,6 +62,8 @@ export class MissingCopies implements Disposable {
   #late: ReadonlySet<number> = new Set();
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
+  /** The sink keeps superseded rows of some tables. */
+  #keepsHistory = false;
   /** The tasks, which read at the same time. */
   #tasks: Pick<RunningTasks, "areAny"> | null = null;
 
@@ -85,7 +87,9 @@ export class MissingCopies implements Disposable {
     const unreadable = this.unreadable.among(tables);
     const prepared = await sink.prepare(tables, forms, unreadable);
     const missing = skipSnapshots ? [] : prepared.missing;
-    states.prepared({ tables, excluded: source.excluded(), missing, unreadable });
+    const { withHistory = new Set<number>() } = prepared;
+    states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory });
+    this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
   }
@@ -183,6 +187,8 @@ export class MissingCopies implements Disposable {
       const tables = await this.readTables();
       await this.make(tables, await this.prepare(tables), "waits");
     }
+    // No batch comes that would do it.
+    if (this.#keepsHistory && !stop.aborted) await this.prepare(await this.readTables());
     // A task has reported its own table's absence.
     const absent = this.request.work === "copies" && !stop.aborted ? source.absent() : null;
     if (absent !== null) throw absent;

@@ -103,7 +103,7 @@ function totalOf(known: Known | undefined): Known["before"] {
 
 /** In the API's form. */
 function statusOf(
-  { schema, name, state, reason, commands, copy }: TableReport,
+  { schema, name, state, reason, commands, copy, history }: TableReport,
   { rowsIn, lastChangeMs }: Known["before"],
 ): TableStatus {
   return {
@@ -113,7 +113,7 @@ function statusOf(
     ...(copy ? { copy: { rows: copy.rows, bytes: copy.bytes, estimated_rows: copy.estimatedRows } } : {}),
     rows_in: rowsIn,
     ...(lastChangeMs === null ? {} : { last_change_at: new Date(lastChangeMs).toISOString() }),
-    history: false,
+    history,
   };
 }
 

@@ -32,6 +32,7 @@ import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
 import { SinkCopies } from "./copy/sink-copies.ts";
+import type { HistoryAsked } from "./history/histories.ts";
 import { isRowRefused, type RefusedRow } from "./refusals/refused-row.ts";
 import { withRemedy } from "./refusals/refused-table.ts";
 import { TargetNaming } from "./schema/target-naming.ts";
@@ -60,8 +61,9 @@ export class PostgresSink implements Sink {
     private readonly context: SinkContext,
     private readonly naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = sinkPace,
+    historyAsked: HistoryAsked = () => null,
   ) {
-    this.#tables = new SinkTables(config, naming, context, pace);
+    this.#tables = new SinkTables(config, naming, context, pace, historyAsked);
     const { connectorId, makesCopies, events } = context;
     this.#transaction = new ApplyTransaction(
       connectorId,
@@ -77,7 +79,7 @@ export class PostgresSink implements Sink {
       client: () => this.#connected,
       watched: (client) => this.#session(client),
       resumeLsn: () => this.#resumeLsn,
-      hasStream: () => !this.#checkpoint?.log?.startsWith(copiesLogPrefix),
+      hasStream: () => this.#hasStream,
       lockWaitEnded: () => this.#lockWait.show(null),
       form: () => this.#transaction.form,
       giveUpInProgress: () => this.#inProgress.giveUp(),
@@ -142,6 +144,7 @@ export class PostgresSink implements Sink {
     this.#inProgress.giveUp();
     return await this.#guard(async (client) => {
       const { best, ...prepared } = await this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
+      await this.#tables.reconcileHistories(client, this.#resumeLsn, this.#hasStream);
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#repairWatch ??= watchRepairs(
         this.pace.recheckMs,
@@ -152,7 +155,8 @@ export class PostgresSink implements Sink {
       return {
         ...prepared,
         form: this.#transaction.form,
-        takesInProgress: most === 0 || most > sessionsInUse,
+        // The rows of a history have the LSN of the commit, which is not known before it.
+        takesInProgress: prepared.withHistory?.size === 0 && (most === 0 || most > sessionsInUse),
       };
     });
   }
@@ -229,6 +233,8 @@ export class PostgresSink implements Sink {
   }
 
   #count(batch: ChangeBatch): void {
+    const { count, commitTimeUs } = batch.transactions;
+    if (count > 0) this.#tables.histories.isLaterThan(commitTimeUs[count - 1]!);
     this.#undurable.rows += batch.count;
     this.#undurable.bytes += bytesOfTuples(batch);
   }
@@ -257,6 +263,10 @@ export class PostgresSink implements Sink {
     return this.#checkpoint?.resumeLsn ?? zeroLsn;
   }
 
+  get #hasStream(): boolean {
+    return !this.#checkpoint?.log?.startsWith(copiesLogPrefix);
+  }
+
   get #connected(): Client {
     if (!this.#client) throw new Error("the sink is not open");
     return this.#client;
@@ -274,6 +284,7 @@ export class PostgresSink implements Sink {
     this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
     if (this.#tables.takeRefreshDue(resumeLsn)) this.context.events.changed();
+    if (this.#tables.isHistoryDue(resumeLsn)) this.context.events.changed();
   }
 
   #session(client: Client): WatchedSession {

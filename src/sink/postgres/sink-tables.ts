@@ -21,6 +21,8 @@ import { claimTargets } from "./bookkeeping/table-claims.ts";
 import { areUnloggedRowsThere, findUnlogged, recordWitness } from "./bookkeeping/unlogged-tables.ts";
 import { InterruptedCopies } from "./copy/interrupted-copies.ts";
 import { TouchedKeys } from "./copy/touched-keys.ts";
+import { awaitedByHistories, dueHistories, requireUnmerged } from "./history/due-histories.ts";
+import { Histories, type HistoryAsked } from "./history/histories.ts";
 import { MigrationRefused } from "./refusals/migration-refused.ts";
 import { TableRegistry } from "./schema/table-registry.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
@@ -39,6 +41,7 @@ export class SinkTables implements AppliedTables {
   readonly incomplete: IncompleteRows;
   readonly touched: TouchedKeys;
   readonly underWay = new CopiesUnderWay();
+  readonly histories: Histories;
   readonly interrupted: InterruptedCopies;
   /** The last warning of firing triggers. */
   #firing: string | null = null;
@@ -48,6 +51,7 @@ export class SinkTables implements AppliedTables {
     private readonly naming: TargetNaming,
     private readonly context: SinkContext,
     pace: SinkPace,
+    asked: HistoryAsked,
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, naming, this.undo);
@@ -65,6 +69,12 @@ export class SinkTables implements AppliedTables {
       ...([config, naming, this.ledger, this.shapes, types] as const),
       (reason) => events.warning("guessed columns", reason),
       (reason) => events.warning("computed columns", reason),
+    );
+    const { suffix } = config.history_mode.append;
+    this.histories = new Histories(
+      connectorId,
+      { asked, suffix, makesCopies, warn: (topic, reason) => events.warning(topic, reason) },
+      ...([naming, this.ledger, this.undo] as const),
     );
     this.setAside = new SetAsideTables(connectorId, this.ledger, this.shapes, (tables) =>
       events.setAside(makesCopies ? tables : tables.map(withoutCopies)),
@@ -84,6 +94,7 @@ export class SinkTables implements AppliedTables {
     await this.records.load(client);
     await this.incomplete.load(client);
     await this.interrupted.load(client);
+    await this.histories.load(client);
   }
 
   /** Drops unfinished copies. Durable on return. In no transaction. */
@@ -108,6 +119,9 @@ export class SinkTables implements AppliedTables {
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     this.underWay.check(tables);
+    requireUnmerged(tables, this.naming, this.histories);
+    if (this.histories.adopt(tables))
+      await this.#inTransaction(client, () => this.histories.switchOff(client));
     // First: a side table may use a type that is about to be replaced.
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.records.dropStaleSides(client, uncopied, since);
@@ -115,7 +129,12 @@ export class SinkTables implements AppliedTables {
     const best = await this.registry.refresh(client, tables);
     this.#warnOfFiring();
     const { connectorId } = this.context;
-    await claimTargets(client, connectorId, this.registry.targetsOf(tables), this.ledger);
+    await claimTargets(
+      client,
+      connectorId,
+      [...this.registry.targetsOf(tables), ...this.histories.namesOf(tables)],
+      this.ledger,
+    );
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.#voidLost(client, tables);
@@ -140,7 +159,27 @@ export class SinkTables implements AppliedTables {
       // An interrupted incremental copy has their changes.
       hasChanges: missing.some(({ relation }) => this.records.of(relation.id, "incremental") !== null),
       incomplete: await this.incomplete.due(client, asFollowed, since),
+      withHistory: this.histories.tableIds,
     };
+  }
+
+  /** Whether a history is to be compared with its table now: then `prepare` must be called. `at`: the stream's position. */
+  isHistoryDue(at: Lsn): boolean {
+    return dueHistories(this, at, true).length > 0;
+  }
+
+  /** Between two batches: compares histories with copies that they have not been compared with. Durable on return. */
+  async reconcileHistories(client: Client, at: Lsn, hasStream: boolean): Promise<void> {
+    for (const { table, lsn } of dueHistories(this, at, hasStream)) {
+      try {
+        await this.#inTransaction(client, () => this.histories.reconcile(client, table, lsn));
+      } catch (error) {
+        if (!(error instanceof MigrationRefused) || !this.context.makesCopies) throw error;
+        await this.setAside.add(client, table.relation, error, at);
+      }
+    }
+    const awaited = awaitedByHistories(this, at);
+    if (hasStream && awaited !== null) this.context.events.awaits(awaited);
   }
 
   /** Whether `prepare` must be called. `at`: the stream's position. */
@@ -225,6 +264,7 @@ export class SinkTables implements AppliedTables {
     return async (asked) => {
       const refusals = [...(await this.registry.checkMigrations(client, asked))];
       for (const [i, { relation }] of asked.entries()) {
+        refusals[i] ??= await this.histories.check(client, relation);
         const reported = this.setAside.commandsOf(relation);
         if (refusals[i] || reported === null) continue;
         const refusal = await incompatibleTypeRefused(client, this.naming.target(relation), relation);

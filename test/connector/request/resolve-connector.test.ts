@@ -70,6 +70,7 @@ describe("defaults", () => {
             allowed: ["Add", "Drop", "Datatype", "Nullability", "Order"],
             disable_all: false,
           },
+          history_mode: { append: { suffix: "_history" } },
         },
       },
       buffer: null,

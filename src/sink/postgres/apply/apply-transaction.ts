@@ -16,6 +16,8 @@ import { isReplaced, type TablesByName } from "../bookkeeping/replaced-tables.ts
 import type { SetAsideTables } from "../bookkeeping/set-aside-tables.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import type { TouchedKeys } from "../copy/touched-keys.ts";
+import type { Histories } from "../history/histories.ts";
+import { HistoryRefused } from "../refusals/history-refused.ts";
 import { longestPrefix } from "../refusals/longest-prefix.ts";
 import { isRowRefused, type RefusedRow, withPosition, withRow } from "../refusals/refused-row.ts";
 import { describeRefusedRows, withTable } from "../refusals/refused-rows.ts";
@@ -40,6 +42,7 @@ export interface AppliedTables extends TablesByName {
   readonly setAside: SetAsideTables;
   readonly incomplete: IncompleteRows;
   readonly touched: TouchedKeys;
+  readonly histories: Histories;
   /** Undoes changes of this knowledge when the transaction is rolled back. */
   readonly undo: UndoLog;
 }
@@ -234,7 +237,10 @@ export class ApplyTransaction {
     const [now] = await this.tables.registry.checkMigrations(client, [
       { relation, nullColumn: refusal.column, reported: refusal.commands },
     ]);
-    await this.tables.setAside.add(client, relation, now ?? refusal, since);
+    const ofHistory = now ?? (await this.tables.histories.check(client, relation));
+    // Nobody could tell when it can go on.
+    if (ofHistory === null && refusal instanceof HistoryRefused) throw error;
+    await this.tables.setAside.add(client, relation, ofHistory ?? refusal, since);
   }
 
   /** Skips the changes of a table that the source has dropped: nothing could repair it, and it must not stop the others. */
@@ -278,6 +284,7 @@ export class ApplyTransaction {
     };
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.#prepared(client, relation, at),
+      history: (table) => this.tables.histories.prepared(client, table),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
       isSkipped: (relation) =>
         this.#skipped.has(relation.id) ||

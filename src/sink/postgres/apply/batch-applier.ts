@@ -6,6 +6,9 @@ import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { describeDenial } from "../checks/privileges.ts";
+import { HistoryRows } from "../history/history-rows.ts";
+import { writeHistory, writeSingle, writeTruncated } from "../history/history-write.ts";
+import type { PreparedHistory } from "../history/prepared-history.ts";
 import { describeRefusedRows } from "../refusals/refused-rows.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
@@ -15,12 +18,19 @@ import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
 import { truncateTables } from "./truncation.ts";
 
-type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
+interface Pending {
+  readonly table: PreparedTable;
+  readonly rows: InsertRuns | NetChanges;
+  /** Null: the table's history takes no changes. */
+  readonly history: HistoryRows | null;
+}
 
 /** What the applier needs to know of tables. */
 export interface ApplierTables {
   /** `at`: the commit record of the first change that the relation is prepared for. */
   prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
+  /** The table's history; null: it takes no changes. */
+  history(table: PreparedTable): Promise<PreparedHistory | null>;
   /** How the changes of a relation's table stand to its copy. */
   copyOf(relation: Relation): CopyState;
   /** Whether the changes of the relation's table are skipped. */
@@ -34,6 +44,7 @@ export interface ApplierTables {
 export class BatchApplier {
   /** By index of the relation in the batch. */
   readonly #tables: PreparedTable[] = [];
+  readonly #histories = new Map<PreparedTable, PreparedHistory>();
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
@@ -95,6 +106,8 @@ export class BatchApplier {
     this.#tables.forEach((other, i) => {
       if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
     });
+    const history = await this.tables.history(table);
+    if (history) this.#histories.set(table, history);
     this.#tables[at] = table;
     await this.session.touched.checkShape(this.session.client, relation);
     return table;
@@ -147,6 +160,11 @@ export class BatchApplier {
   }
 
   async #single(table: PreparedTable, i: number): Promise<void> {
+    const history = this.#histories.get(table);
+    if (history) {
+      this.#current = table.relation;
+      await writeSingle(this.session, table, history, this.batch, i);
+    }
     await this.#withDescribedErrors(table, () =>
       applySingle(this.#sessionFor(table, i), table, this.batch, i),
     );
@@ -166,17 +184,28 @@ export class BatchApplier {
       const recordsTouched = this.session.touched.of(table.relation) !== null;
       const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !recordsTouched);
       // If the row is known to be there, it keeps its own large unchanged values. Otherwise all values are written.
-      const isThere = table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash;
+      const history = this.#histories.get(table) ?? null;
+      const isThere =
+        table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash && history === null;
       const longestInlined = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
       const rows = isPlain
         ? new InsertRuns()
-        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestInlined);
-      pending = { table, rows };
+        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestInlined, history !== null);
+      pending = {
+        table,
+        rows,
+        history: history && new HistoryRows(this.batch, history, this.session.form),
+      };
       this.#pending.set(at, pending);
     }
-    const { rows } = pending;
-    if (rows instanceof NetChanges) return rows.add(this.batch, i);
+    const { rows, history } = pending;
+    if (rows instanceof NetChanges) {
+      const isFolded = rows.add(this.batch, i);
+      if (isFolded) history?.add(i, rows.folded);
+      return isFolded;
+    }
     rows.add(this.batch, i);
+    history?.add(i);
     return true;
   }
 
@@ -202,7 +231,8 @@ export class BatchApplier {
     if (hasOrder) pending.sort((a, b) => a.table.rank - b.table.rank);
     // A referenced row is written before the rows that refer to it, and deleted after them.
     const deletes: { readonly table: PreparedTable; readonly later: (() => Promise<void>)[] }[] = [];
-    for (const { table, rows } of pending) {
+    for (const { table, rows, history } of pending) {
+      if (history) await this.#writeHistory(table, history);
       const later: (() => Promise<void>)[] = [];
       await this.#withDescribedErrors(table, () =>
         rows instanceof NetChanges
@@ -215,15 +245,25 @@ export class BatchApplier {
       for (const run of later) await this.#withDescribedErrors(table, run);
   }
 
+  /** Before the table's changes: the table still has the rows that they are of. */
+  async #writeHistory(table: PreparedTable, rows: HistoryRows): Promise<void> {
+    this.#current = table.relation;
+    await writeHistory(this.session, table, this.#histories.get(table)!, rows);
+  }
+
   /** Truncates all tables that one TRUNCATE named, in one statement. Returns the index of its last change. */
   async #truncate(first: number): Promise<number> {
     const { batch } = this;
     const targets: PreparedTable[] = [];
+    const changes = new Map<PreparedTable, number>();
     let last = first;
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
-      if (!this.#isSkipped(at, i)) targets.push(this.#tables[at] ?? (await this.#prepareTable(at, i)));
       last = i;
+      if (this.#isSkipped(at, i)) continue;
+      const table = this.#tables[at] ?? (await this.#prepareTable(at, i));
+      targets.push(table);
+      changes.set(table, i);
     }
     const { client, touched } = this.session;
     for (const { relation } of targets) await touched.invalidate(client, relation.id, "was truncated");
@@ -236,6 +276,10 @@ export class BatchApplier {
     const own = targets.filter(({ isShared }) => !isShared);
     const table = own[0];
     if (table) await this.#withDescribedErrors(table, () => truncateTables(client, own, restart));
+    for (const each of own) {
+      const history = this.#histories.get(each);
+      if (history) await writeTruncated(this.session, history, batch, changes.get(each)!);
+    }
     return last;
   }
 

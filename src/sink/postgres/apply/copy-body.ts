@@ -3,8 +3,8 @@
 
 import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
-import { releaseBytes } from "../../../change/release-bytes.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
+import { CopyChunks, passedBytes } from "./copy-chunks.ts";
 import { copyEscapes } from "./copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "./copy-in.ts";
 import { readInt32 } from "./key-index.ts";
@@ -28,79 +28,12 @@ export function copyBody(form: TupleForm): CopyBody {
   return form === "binary" ? new BinaryBody() : new TextBody();
 }
 
-const { copy } = Buffer.prototype;
-
-const chunkBytes = 256 * 1024;
-/** Most batches are small. */
-const firstChunkBytes = 8 * 1024;
-/** Longer values are not copied: the chunk is a view of them. */
-const passedBytes = chunkBytes / 4;
-
-/** Bytes that are made when they are sent. */
-type Deferred = () => Iterable<Uint8Array>;
-
-/** Appends bytes to chunks. A chunk is never reused. */
-class Chunks {
-  chunk = new Uint8Array(firstChunkBytes);
-  end = 0;
-  readonly #full: (Uint8Array | Deferred)[] = [];
-  /** Null: released. */
-  #own: Uint8Array[] | null = [];
-
-  reserve(length: number): void {
-    if (this.end + length <= this.chunk.length) return;
-    this.flush();
-    this.chunk = new Uint8Array(Math.max(length, chunkBytes));
-    this.#own?.push(this.chunk);
-  }
-
-  append(bytes: Uint8Array, start: number, end: number): void {
-    const length = end - start;
-    if (length > passedBytes) {
-      this.pass(bytes.subarray(start, end));
-      return;
-    }
-    this.reserve(length);
-    // Makes no view, and is faster than a loop except for a few bytes.
-    copy.call(bytes, this.chunk, this.end, start, end);
-    this.end += length;
-  }
-
-  /** Appends the bytes without copying them. */
-  pass(bytes: Uint8Array | Deferred): void {
-    this.flush();
-    this.#full.push(bytes);
-  }
-
-  flush(): void {
-    if (this.end === 0) return;
-    this.#full.push(this.chunk.subarray(0, this.end));
-    this.chunk = this.chunk.subarray(this.end);
-    this.end = 0;
-  }
-
-  release(): void {
-    for (const chunk of this.#own ?? []) releaseBytes(chunk);
-    this.#own = null;
-  }
-
-  *taken(): Generator<Uint8Array> {
-    // Otherwise rows would be missing silently.
-    if (this.#own === null) throw new Error("a body that was given back is read");
-    this.flush();
-    for (const chunk of this.#full) {
-      if (chunk instanceof Uint8Array) yield chunk;
-      else yield* chunk();
-    }
-  }
-}
-
 const nullLength = Buffer.alloc(4);
 nullLength.writeInt32BE(NULL_LENGTH);
 
 class BinaryBody implements CopyBody {
   rows = 0;
-  readonly #chunks = new Chunks();
+  readonly #chunks = new CopyChunks();
 
   add({ bytes, start, end }: TupleRef, isPartial = false): void {
     this.rows++;
@@ -167,7 +100,7 @@ const letterN = 0x4e;
 
 class TextBody implements CopyBody {
   rows = 0;
-  readonly #chunks = new Chunks();
+  readonly #chunks = new CopyChunks();
 
   add(tuple: TupleRef): void {
     this.#row(tuple, null);

@@ -15,8 +15,12 @@ const newline = Buffer.from("\n");
 /** The prefix of a bytea in hex format. */
 const escapedPrefix = Buffer.from("\\\\x");
 
-/** The row's bytes. If `group` is given, it is an additional first column. */
-export function* largeTextRow({ bytes, start }: TupleRef, group: number | null): Generator<Uint8Array> {
+/** The row's bytes. If `group` is given, it is an additional first column; `behind` is what follows the last one. */
+export function* largeTextRow(
+  { bytes, start }: TupleRef,
+  group: number | null,
+  behind: Uint8Array | null = null,
+): Generator<Uint8Array> {
   if (group !== null) yield Buffer.from(String(group));
   const columns = (bytes[start]! << 8) | bytes[start + 1]!;
   let read = start + 2;
@@ -32,6 +36,7 @@ export function* largeTextRow({ bytes, start }: TupleRef, group: number | null):
     yield* isPacked(length) ? packedValue(bytes, read, valueEnd) : plainValue(bytes, read, valueEnd);
     read = valueEnd;
   }
+  if (behind !== null) yield behind;
   yield newline;
 }
 

@@ -61,6 +61,18 @@ const existed = 1;
 /** It is there after the batch. An insert is `present` alone, a delete `existed` alone, an update both. */
 const present = 2;
 
+/** What folding a change has found out. */
+export interface FoldedChange {
+  /** The new row, with values that were not sent from what the batch knows; null: there is none, or it is as it was sent. */
+  readonly row: TupleRef | null;
+  /** The row that was deleted, or had another key, as the batch knows it; null: it does not. */
+  readonly before: TupleRef | null;
+  /** The row has another key. */
+  readonly moves: boolean;
+}
+
+const unfolded: FoldedChange = { row: null, before: null, moves: false };
+
 /** Changes to a table with a key, folded key by key. */
 export class NetChanges {
   readonly #index: KeyIndex;
@@ -71,6 +83,8 @@ export class NetChanges {
   /** Entries whose last state was assembled from several tuples, or may have unchanged values. */
   readonly #own = new Map<number, TupleRef>();
   readonly #incomplete = new Set<number>();
+  /** Of the change that was folded last. Kept only where `keepsFolded` is set. */
+  folded: FoldedChange = unfolded;
 
   constructor(
     private readonly key: readonly number[],
@@ -79,6 +93,7 @@ export class NetChanges {
     private readonly equalRowsAreOne = false,
     /** Longer unchanged values are not taken from the old tuple: the sink's row keeps its own. */
     private readonly longestInlined = Number.POSITIVE_INFINITY,
+    private readonly keepsFolded = false,
   ) {
     this.#index = new KeyIndex(key);
   }
@@ -100,6 +115,7 @@ export class NetChanges {
         return true;
       }
       case ChangeKind.delete:
+        if (this.keepsFolded) this.folded = { row: null, before: this.#knownBefore(batch, i), moves: false };
         this.#remove(batch.oldStart[i]!, batch.oldEnd[i]!);
         return true;
       default:
@@ -139,6 +155,7 @@ export class NetChanges {
     const hasOld = oldEnd > oldStart;
     const hasUnchanged = (batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0;
     if (!hasOld && !hasUnchanged) {
+      this.folded = unfolded;
       this.#put(this.#entry(this.arena, newStart, newEnd, existed), newStart, newEnd);
       return true;
     }
@@ -155,6 +172,8 @@ export class NetChanges {
     const moves = from !== to;
     const isOccupied = this.#isPresent(to) && !this.equalRowsAreOne;
     if (moves && (isOccupied || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
+    if (this.keepsFolded)
+      this.folded = { row: tuple, before: moves ? this.#knownBefore(batch, i) : null, moves };
     // The key that a row moves to did not exist before, unless an earlier change says so.
     if (moves && isNewEntry) this.#state[to] = 0;
     if (moves) this.#remove(oldStart, oldEnd);
@@ -173,6 +192,12 @@ export class NetChanges {
     const base = this.tupleOf(from);
     const bytes = fillUnchanged(known.bytes, known.start, base.bytes, base.start);
     return { bytes, start: 0, end: bytes.length };
+  }
+
+  /** The row under the change's old key, as the batch has left it; null: the batch does not have it. */
+  #knownBefore(batch: ChangeBatch, i: number): TupleRef | null {
+    const entry = this.#entry(this.arena, batch.oldStart[i]!, batch.oldEnd[i]!, existed);
+    return this.#isPresent(entry) ? this.tupleOf(entry) : null;
   }
 
   /** The entry of a tuple's key. `initial`: the state of a new entry. */

@@ -80,6 +80,8 @@ export class TransactionInProgress implements Disposable {
     const { client, tables } = this;
     const applier = new BatchApplier(this.#session, batch, {
       prepare: (relation, at) => tables.registry.prepared(client, relation, this.#session.form, at),
+      // Where a table has a history, no transaction comes before its commit.
+      history: async () => null,
       copyOf: (relation) => tables.ledger.stateOf(relation),
       // `#requireReady` has made sure that all tables are ready.
       isSkipped: () => false,

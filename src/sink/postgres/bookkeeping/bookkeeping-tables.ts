@@ -90,6 +90,20 @@ create table if not exists millrace.table_claim (
   connector_id text not null,
   primary key (table_schema, table_name)
 );
+create table if not exists millrace.table_history (
+  connector_id text not null,
+  table_id int8 not null,
+  asked_schema text not null,
+  asked_name text not null,
+  history_schema text not null,
+  history_name text not null,
+  versions_name text,
+  columns json not null,
+  key_names text[] not null,
+  is_begun boolean not null,
+  is_reconciled boolean not null,
+  primary key (connector_id, table_id)
+);
 create table if not exists millrace.run_term (
   connector_id text primary key,
   owner text not null,

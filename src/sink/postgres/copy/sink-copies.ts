@@ -199,12 +199,14 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     { record, shape, isStillIncomplete }: Omit<CopyOutcome, "rows">,
     isWhole: boolean,
   ): void {
-    const { ledger, incomplete, shapes, setAside, registry } = this.tables;
+    const { ledger, incomplete, shapes, setAside, registry, histories } = this.tables;
     ledger.add(record);
     if (isWhole) incomplete.ahead.copiedWhole(relation.id);
     incomplete.copied(relation.id, isStillIncomplete);
     if (shape) shapes.add(shape);
     setAside.copied(relation);
+    histories.copied(relation);
+    if (histories.isAsked(relation)) this.context.events.changed();
     this.#refusals.copied(relation);
     this.apply.lockWaitEnded();
     registry.forgetShapes();
@@ -239,6 +241,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
   ): Promise<Outcome> {
     const counted = new CountedChunks(chunk);
     const isClientBusy = () => counted.isWaiting;
+    this.tables.histories.isLaterThan(chunk.timeUs);
     const outcome = await this.#inSession(chunk.table.relation, isIntoTarget, stop, (client) =>
       whileWatched({ ...this.apply.watched(client), isClientBusy }, () =>
         take(client, { ...chunk, chunks: counted.chunks() }),

@@ -18,6 +18,7 @@ import { deleteIncomplete } from "../bookkeeping/incomplete-rows.ts";
 import { endSetAside } from "../bookkeeping/set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { makeComputed } from "../generated/make-computed.ts";
+import { historyIsBehind } from "../history/history-ledger.ts";
 import { type WrittenRows, withRefusedKey } from "../refusals/refused-key.ts";
 import { tracedCopyIn } from "../refusals/traced-copy.ts";
 import { type Fitted, fitTable } from "../schema/table-fit.ts";
@@ -134,6 +135,7 @@ export async function recordOutcome(
   await recordCopy(client, connectorId, record, isPart);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
+  await historyIsBehind(client, connectorId, table.relation.id);
   const isStillIncomplete = !(await deleteIncomplete(client, connectorId, table.relation.id, keys));
   return { record, shape, isStillIncomplete };
 }

@@ -16,6 +16,6 @@ export class MigrationRefused extends MillraceError {
     cause?: unknown,
   ) {
     const sql = commands.map((command) => `${command};`).join(" ");
-    super("sink_schema_mismatch", `${why} Run: ${sql}`, { cause });
+    super("sink_schema_mismatch", sql === "" ? why : `${why} Run: ${sql}`, { cause });
   }
 }

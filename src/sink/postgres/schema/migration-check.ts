@@ -17,7 +17,7 @@ import {
 } from "../refusals/table-differences.ts";
 import { describeDifferences } from "../types/type-differences.ts";
 import { findDependents } from "./column-dependents.ts";
-import { allowNullSql, migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
+import { allowNullSql, historyInTheWay, migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
@@ -80,6 +80,7 @@ async function checkMigration(
 ): Promise<MigrationRefused | null> {
   const { relation, known, nullColumn, isReplaced, reported } = asked;
   const { target } = given;
+  if (given.isHistory) return historyInTheWay(target);
   const { table, drops } = clearComputed(given, relation, strategy);
   const wanted = naming.target(relation);
   if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);

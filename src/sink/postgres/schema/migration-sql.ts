@@ -99,6 +99,15 @@ export function allowNullSql(target: TargetName, column: string): string {
   return `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
 }
 
+/** The table of this name is the history of another one. */
+export function historyInTheWay(target: TargetName): MigrationRefused {
+  return new MigrationRefused(
+    `Table ${qualifiedName(target)} at the sink is the history of another table: leave one of the two out of the catalog, or set another ` +
+      "suffix in history_mode.",
+    [],
+  );
+}
+
 /** A row has null in a column that is NOT NULL at the sink. */
 export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
   const sql = allowNullSql(target, column);

@@ -12,7 +12,7 @@ import { clearSql } from "../generated/make-computed.ts";
 import { columnsComputed, computedRefused } from "../refusals/table-differences.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
-import { migrationRefused, migrationSql } from "./migration-sql.ts";
+import { historyInTheWay, migrationRefused, migrationSql } from "./migration-sql.ts";
 import { changesOfOthers, changesOfShared } from "./shared-migration.ts";
 import { type FollowedShape, fitsByName, planMigration, refusedChanges } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
@@ -39,6 +39,7 @@ export async function fitTable(
   relation: Relation,
   { areReplaced = false, isShared = false } = {},
 ): Promise<Fitted> {
+  if (given.isHistory) throw historyInTheWay(given.target);
   const cleared = clearComputed(given, relation, strategy);
   const { table } = cleared;
   const computed = columnsComputed(table, relation);

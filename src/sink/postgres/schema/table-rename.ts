@@ -88,7 +88,7 @@ where own.oid in (select indexrelid from pg_index where indrelid = $1::regclass)
     and refclassid = 'pg_class'::regclass and refobjid = $1::regclass and deptype in ('a', 'i'))`;
 
 /** Renames the table's indexes and sequences whose names exist in the schema that they move to. */
-async function renameClashing(client: Client, table: TargetName, schema: string): Promise<void> {
+export async function renameClashing(client: Client, table: TargetName, schema: string): Promise<void> {
   const { rows } = await client.query<{ name: string; oid: string }>(takenNamesQuery, [
     sqlName(table),
     escapeIdentifier(schema),
@@ -99,7 +99,7 @@ async function renameClashing(client: Client, table: TargetName, schema: string)
   }
 }
 
-function renameSql(from: TargetName, to: TargetName): readonly string[] {
+export function renameSql(from: TargetName, to: TargetName): readonly string[] {
   const moved = { schema: to.schema, name: from.name };
   return [
     ...(from.schema === to.schema

@@ -51,6 +51,8 @@ export interface TargetTable {
   readonly ownRows: string;
   readonly columns: readonly TargetColumn[];
   readonly uniqueKeys: readonly UniqueKey[];
+  /** It is the history of another table. */
+  readonly isHistory: boolean;
 }
 
 type CatalogColumn = Omit<TargetColumn, "binaryLayout" | "generatedAs"> & {
@@ -66,6 +68,7 @@ interface TargetRow {
   isReferred: boolean;
   hasLateChecks: boolean;
   firing: string[];
+  isHistory: boolean;
   columns: CatalogColumn[];
   keys: UniqueKey[];
 }
@@ -78,6 +81,9 @@ export interface UniqueKey {
   readonly isOurs: boolean;
   readonly columns: readonly KeyColumn[];
 }
+
+/** The comment that marks a table as the history of another one. */
+export const historyComment = "made by millrace: every change of a table, never rewritten";
 
 /** The comment on the index of a key that millrace has made: it identifies the key, whatever its name. */
 export const ownKeyComment = "made by millrace: follows the key at the source";
@@ -112,7 +118,7 @@ const operatorOf = (strategy: number) => `(
   where oc.oid = k.opclass)`;
 
 const targetQuery = `
-select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
+select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_description(c.oid, 'pg_class') = $3, false) as "isHistory",
   current_setting('session_replication_role') = 'replica' and c.relkind = 'r'
     and exists (select from pg_index where indrelid = c.oid and not indimmediate)
     and not exists (select from pg_constraint where c.oid in (conrelid, confrelid) and contype = 'f')
@@ -171,7 +177,7 @@ export async function readTargetTables(
       // A named statement: the long query is parsed once per session.
       name: "millrace_target_tables",
       text: targetQuery,
-      values: [asked.map(sqlName), ownKeyComment],
+      values: [asked.map(sqlName), ownKeyComment, historyComment],
     });
     const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
     const layouts = await BinaryLayouts.read(client, oids);
@@ -190,8 +196,19 @@ function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts)
     binaryLayout: layouts.of(column.typeOid),
   }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
-  const { oid, refersTo, isReferred, hasLateChecks, firing } = row;
-  return { target, oid, refersTo, isReferred, hasLateChecks, firing, ownRows, columns, uniqueKeys: row.keys };
+  const { oid, refersTo, isReferred, hasLateChecks, firing, isHistory, keys: uniqueKeys } = row;
+  return {
+    target,
+    oid,
+    refersTo,
+    isReferred,
+    hasLateChecks,
+    firing,
+    ownRows,
+    columns,
+    uniqueKeys,
+    isHistory,
+  };
 }
 
 /** The unique index that finds a row by the relation's key; undefined: there is none. */

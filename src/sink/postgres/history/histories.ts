@@ -1,0 +1,225 @@
+// The histories of a connector's tables: which tables have one, and whether it takes changes now. Makes them, and compares them with their
+// tables.
+
+import type { Client } from "pg";
+import { formatLsn, type Lsn } from "../../../change/lsn.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import type { PreparedTable } from "../apply/prepared-table.ts";
+import type { UndoLog } from "../apply/undo-log.ts";
+import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
+import { MigrationRefused } from "../refusals/migration-refused.ts";
+import type { TargetName } from "../schema/target-name.ts";
+import type { TargetNaming } from "../schema/target-naming.ts";
+import { readTargetTable } from "../schema/target-table.ts";
+import { readHistory, requireOwnName } from "./history-check.ts";
+import { HistoryFit } from "./history-fit.ts";
+import { HistoryLedger, type HistoryRecord } from "./history-ledger.ts";
+import { historyName } from "./history-naming.ts";
+import { wantedColumns } from "./history-schema.ts";
+import { type PreparedHistory, prepareHistory } from "./prepared-history.ts";
+import { reconcile } from "./reconcile.ts";
+
+/** Whether the catalog asks for the history of the source's table of this name; null: it does not list it. */
+export type HistoryAsked = (schema: string, name: string) => boolean | null;
+
+export interface HistoryRules {
+  readonly asked: HistoryAsked;
+  readonly suffix: string;
+  /** Tables get copies, so that a history begins with their rows. */
+  readonly makesCopies: boolean;
+  /** Null: it is over. */
+  readonly warn: (topic: "history" | "histories", reason: string | null) => void;
+}
+
+export class Histories {
+  readonly #ledger: HistoryLedger;
+  readonly #fit: HistoryFit;
+  /** The source's tables, as they were when they were prepared last. */
+  #present: ReadonlyMap<number, TableShape> = new Map();
+  readonly #prepared = new WeakMap<PreparedTable, PreparedHistory>();
+  /** The latest time of the source that is known, in microseconds since 1970; 0: none is. */
+  #timeUs = 0n;
+
+  constructor(
+    connectorId: string,
+    private readonly rules: HistoryRules,
+    private readonly naming: TargetNaming,
+    private readonly copies: CopyLedger,
+    undo: UndoLog,
+  ) {
+    this.#ledger = new HistoryLedger(connectorId, undo);
+    this.#fit = new HistoryFit(
+      this.#ledger,
+      (id) => this.#present.has(id),
+      (reason) => rules.warn("histories", reason),
+    );
+  }
+
+  async load(client: Client): Promise<void> {
+    await this.#ledger.load(client);
+  }
+
+  /** OIDs of the tables that have a history. */
+  get tableIds(): ReadonlySet<number> {
+    return new Set(
+      [...this.#present.values()].flatMap(({ relation }) => (this.isAsked(relation) ? relation.id : [])),
+    );
+  }
+
+  /**
+   * Whether the catalog asks for the table's history. Where a table was renamed, and the catalog does not list its new name, what it says of the
+   * one before counts.
+   */
+  isAsked({ id, schema, name }: Relation): boolean {
+    const asked = this.rules.asked(schema, name);
+    if (asked !== null) return asked;
+    const before = this.#ledger.of(id)?.asked;
+    const isRenamed = before !== undefined && (before.schema !== schema || before.name !== name);
+    return isRenamed && this.rules.asked(before.schema, before.name) === true;
+  }
+
+  /** Takes all tables of the source. Returns whether histories are no longer asked for: then `switchOff` must be called. */
+  adopt(tables: readonly TableShape[]): boolean {
+    this.#present = new Map(tables.map((table) => [table.relation.id, table]));
+    return this.#switchedOff.length > 0;
+  }
+
+  /** In the open transaction: from here on these histories miss changes. */
+  async switchOff(client: Client): Promise<void> {
+    for (const record of this.#switchedOff)
+      await this.#ledger.write(client, { ...record, isBegun: false, isReconciled: false });
+  }
+
+  get #switchedOff(): readonly HistoryRecord[] {
+    return this.#ledger.all.filter(({ tableId, isBegun, isReconciled }) => {
+      const relation = this.#present.get(tableId)?.relation;
+      return (isBegun || isReconciled) && (relation === undefined || !this.isAsked(relation));
+    });
+  }
+
+  /** Names at the sink that histories have, or are to have. */
+  namesOf(tables: readonly TableShape[]): readonly TargetName[] {
+    return tables.flatMap(({ relation }) => {
+      if (!this.isAsked(relation)) return [];
+      const known = this.#ledger.of(relation.id)?.history;
+      return [this.#nameOf(relation), ...(known ? [known] : [])];
+    });
+  }
+
+  /** Whether the table's changes are written to its history. */
+  takesChanges(relation: Relation): boolean {
+    if (!this.isAsked(relation)) return false;
+    if (!this.rules.makesCopies && !this.copies.holds(relation)) return true;
+    return this.copies.holds(relation) && this.#ledger.of(relation.id)?.isBegun === true;
+  }
+
+  /** In the open transaction: the history as it takes rows of changes of this table; null: it takes none now. */
+  async prepared(client: Client, table: PreparedTable): Promise<PreparedHistory | null> {
+    const { relation } = table;
+    if (!this.takesChanges(relation)) return null;
+    const known = this.#prepared.get(table);
+    if (known) return known;
+    const record = await this.#fitted(client, relation);
+    if (!record.isBegun && this.rules.makesCopies) return null;
+    const prepared = prepareHistory(record.history, relation);
+    this.#prepared.set(table, prepared);
+    return prepared;
+  }
+
+  /** Why the table's history cannot take rows; null: it can. */
+  async check(client: Client, relation: Relation): Promise<MigrationRefused | null> {
+    if (!this.isAsked(relation)) return null;
+    const name = this.#nameOf(relation);
+    const record = this.#ledger.of(relation.id);
+    try {
+      const table = await readTargetTable(client, this.naming.target(relation));
+      await requireOwnName(client, name, relation);
+      const wanted = table ? await wantedColumns(client, table, relation) : null;
+      const followed = record?.columns ?? [];
+      if (wanted) await readHistory(client, { name: record?.history ?? name, followed, wanted });
+      return null;
+    } catch (error) {
+      if (error instanceof MigrationRefused) return error;
+      throw error;
+    }
+  }
+
+  /** A copy of the table, or of rows of it, is durable. */
+  copied({ id }: Relation): void {
+    this.#ledger.copied(id);
+  }
+
+  /** Tables of which the history is to be compared with their copy. */
+  get unreconciled(): readonly TableShape[] {
+    return [...this.#present.values()].filter(
+      ({ relation }) =>
+        this.isAsked(relation) &&
+        this.copies.holds(relation) &&
+        this.#ledger.of(relation.id)?.isReconciled !== true,
+    );
+  }
+
+  /**
+   * In the open transaction. The table's rows are as of `at`: appends what differs to its history, which gets the table's changes from there on.
+   */
+  async reconcile(client: Client, { relation }: TableShape, at: Lsn): Promise<void> {
+    const name = qualifiedName(relation);
+    this.rules.warn("history", `The history of ${name} is compared with its rows. The stream waits.`);
+    try {
+      let record = await this.#fitted(client, relation);
+      if (await isAheadOf(client, record.history, at)) {
+        await this.#fit.setAside(client, record);
+        record = await this.#fitted(client, relation);
+        this.rules.warn("histories", beginsAnew(name, record.history, at));
+      }
+      const table = await readTargetTable(client, this.naming.target(relation));
+      if (!table) throw new Error("the table of a history is not there");
+      await reconcile(
+        client,
+        { table, relation, ...record, columns: record.columns.map((c) => c.name) },
+        {
+          at,
+          timeUs: this.#timeUs,
+        },
+      );
+      await this.#ledger.write(client, { ...record, isBegun: true, isReconciled: true });
+    } finally {
+      this.rules.warn("history", null);
+    }
+  }
+
+  /** By the source's clock, in microseconds since 1970. */
+  isLaterThan(timeUs: bigint): void {
+    if (timeUs > this.#timeUs) this.#timeUs = timeUs;
+  }
+
+  async #fitted(client: Client, relation: Relation): Promise<HistoryRecord> {
+    const table = await readTargetTable(client, this.naming.target(relation));
+    if (!table) throw new Error("a history is made before its table");
+    const isBegun = !this.rules.makesCopies && !this.copies.holds(relation);
+    const { id, schema, name } = relation;
+    const before = this.rules.asked(schema, name) === null ? this.#ledger.of(id)?.asked : null;
+    const asked = before ?? { schema, name };
+    return await this.#fit.follow(client, { table, relation, name: this.#nameOf(relation), asked, isBegun });
+  }
+
+  #nameOf(relation: Relation): TargetName {
+    return historyName(this.naming.target(relation), this.rules.suffix);
+  }
+}
+
+async function isAheadOf(client: Client, history: TargetName, at: Lsn): Promise<boolean> {
+  const { rows } = await client.query<{ isAhead: boolean | null }>(
+    `select max(_sm_lsn) > $1::pg_lsn as "isAhead" from ${sqlName(history)}`,
+    [formatLsn(at)],
+  );
+  return rows[0]?.isAhead === true;
+}
+
+function beginsAnew(name: string, history: TargetName, at: Lsn): string {
+  return (
+    `The history of ${name} has changes from behind ${formatLsn(at)}, where the source is now: it is another server, or was set back. ` +
+    `A new history begins in ${qualifiedName(history)}; the one before keeps its rows under another name.`
+  );
+}

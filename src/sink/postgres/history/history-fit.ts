@@ -1,0 +1,163 @@
+// Makes a table's history, and lets it follow the table's name, columns and key. In the open transaction.
+
+import type { Client } from "pg";
+import { keyNames, qualifiedName, type Relation } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { renameClashing, renameSql } from "../schema/table-rename.ts";
+import { createSchemas } from "../schema/table-schema.ts";
+import type { TargetName } from "../schema/target-name.ts";
+import type { TargetTable } from "../schema/target-table.ts";
+import { readHistory, requireOwnName } from "./history-check.ts";
+import type { HistoryLedger, HistoryRecord } from "./history-ledger.ts";
+import { planHistory, type WantedColumn } from "./history-migration.ts";
+import { nameBefore, versionsName } from "./history-naming.ts";
+import { changeHistory, createHistory, fitHistoryKey, wantedColumns } from "./history-schema.ts";
+import { dropVersions, makeVersions } from "./versions-view.ts";
+
+export interface FollowedTable {
+  readonly table: TargetTable;
+  readonly relation: Relation;
+  /** Of the history. */
+  readonly name: TargetName;
+  /** The table's name when the catalog asked for its history. */
+  readonly asked: TargetName;
+  /** A history that is new takes changes at once. */
+  readonly isBegun: boolean;
+}
+
+export class HistoryFit {
+  constructor(
+    private readonly ledger: HistoryLedger,
+    /** Whether the source still has the table, as far as is known. */
+    private readonly isPresent: (tableId: number) => boolean,
+    private readonly warn: (reason: string) => void,
+  ) {}
+
+  /** Throws MigrationRefused where rows cannot go there. */
+  async follow(client: Client, followed: FollowedTable): Promise<HistoryRecord> {
+    const { table, relation, name } = followed;
+    const wanted = await wantedColumns(client, table, relation);
+    await this.#takeName(client, followed);
+    const known = this.ledger.of(relation.id);
+    const there = await readHistory(client, { name, followed: known?.columns ?? [], wanted });
+    const key = keyNames(relation);
+    let record: HistoryRecord = {
+      tableId: relation.id,
+      asked: followed.asked,
+      history: name,
+      versions: key.length === 0 ? null : versionsName(table.target),
+      columns: wanted.map(({ number, name, type }) => ({ number, name, type })),
+      key,
+      isBegun: known?.isBegun ?? followed.isBegun,
+      isReconciled: known?.isReconciled ?? false,
+    };
+    const isSame = there !== null && known !== null && Bun.deepEquals(known, record);
+    if (isSame) return known;
+    if (there === null) record = await this.#create(client, record, wanted, known, followed.isBegun);
+    else if (await this.#alter(client, there, record, wanted, known))
+      record = { ...record, isReconciled: false };
+    await this.#makeView(client, record, known);
+    await this.ledger.write(client, record);
+    return record;
+  }
+
+  /** Gives the history another name, so that a new one can be made. */
+  async setAside(client: Client, record: HistoryRecord): Promise<void> {
+    if (record.versions) await dropVersions(client, record.versions);
+    await this.#renameAside(client, record.history);
+    await this.ledger.forget(client, record.tableId);
+  }
+
+  async #create(
+    client: Client,
+    record: HistoryRecord,
+    wanted: readonly WantedColumn[],
+    known: HistoryRecord | null,
+    isBegun: boolean,
+  ): Promise<HistoryRecord> {
+    if (known?.isBegun) {
+      this.warn(`The history ${qualifiedName(record.history)} was dropped at the sink: a new one begins.`);
+    }
+    await createHistory(client, record.history, wanted, record.key);
+    return { ...record, isBegun, isReconciled: false };
+  }
+
+  /** Returns whether a column begins anew. */
+  async #alter(
+    client: Client,
+    there: TargetTable,
+    record: HistoryRecord,
+    wanted: readonly WantedColumn[],
+    known: HistoryRecord | null,
+  ): Promise<boolean> {
+    const current = there.columns.map(({ name, typeName }) => ({ name, type: typeName }));
+    const { changes } = planHistory(current, known?.columns ?? [], wanted);
+    // A view holds the types of the columns that it shows.
+    const view = known?.versions ?? record.versions;
+    if (changes.some(({ kind }) => kind === "retype") && view) await dropVersions(client, view);
+    const isBehind = await changeHistory(client, record.history, changes);
+    await fitHistoryKey(client, record.history, record.key);
+    return isBehind;
+  }
+
+  async #makeView(client: Client, record: HistoryRecord, known: HistoryRecord | null): Promise<void> {
+    const { versions: view, history, key } = record;
+    if (known?.versions && !isSameName(known.versions, view)) await dropVersions(client, known.versions);
+    if (view === null) return;
+    const columns = record.columns.map(({ name }) => name);
+    const failure = await makeVersions(client, { history, view, columns, key });
+    if (failure === null) return;
+    this.warn(
+      `View ${qualifiedName(view)} could not be made anew: ${failure}. The history itself goes on in ${qualifiedName(history)}.`,
+    );
+  }
+
+  /** Renames the table's history if its table was renamed, and frees the name where another history has it. */
+  async #takeName(client: Client, { relation, name }: FollowedTable): Promise<void> {
+    const own = this.ledger.of(relation.id);
+    if (own && isSameName(own.history, name)) return;
+    await requireOwnName(client, name, relation);
+    const occupant = this.ledger.named(name);
+    if (occupant && this.isPresent(occupant.tableId)) await this.#moveAway(client, occupant);
+    else if (occupant) await this.ledger.forget(client, occupant.tableId);
+    if (own === null || !(await exists(client, own.history))) return;
+    if (await exists(client, name)) await this.#renameAside(client, name);
+    if (own.versions) await dropVersions(client, own.versions);
+    await rename(client, own.history, name);
+  }
+
+  /** Its table was renamed, too. It gets its own name with its next change. */
+  async #moveAway(client: Client, occupant: HistoryRecord): Promise<void> {
+    const { schema } = occupant.history;
+    const name = { schema, name: `millrace_renamed_history_${occupant.tableId}` };
+    if (occupant.versions) await dropVersions(client, occupant.versions);
+    if (await exists(client, occupant.history)) await rename(client, occupant.history, name);
+    await this.ledger.write(client, { ...occupant, history: name, versions: null });
+  }
+
+  async #renameAside(client: Client, { schema, name }: TargetName): Promise<void> {
+    const taken: string[] = [];
+    for (;;) {
+      const aside = { schema, name: nameBefore(name, (other) => taken.includes(other)) };
+      if (!(await exists(client, aside))) return await rename(client, { schema, name }, aside);
+      taken.push(aside.name);
+    }
+  }
+}
+
+function isSameName(one: TargetName, other: TargetName | null): boolean {
+  return other !== null && one.schema === other.schema && one.name === other.name;
+}
+
+async function exists(client: Client, table: TargetName): Promise<boolean> {
+  const { rows } = await client.query<{ exists: boolean }>("select to_regclass($1) is not null as exists", [
+    sqlName(table),
+  ]);
+  return rows[0]?.exists === true;
+}
+
+async function rename(client: Client, from: TargetName, to: TargetName): Promise<void> {
+  await createSchemas(client, new Set([to.schema]));
+  if (from.schema !== to.schema) await renameClashing(client, from, to.schema);
+  for (const sql of renameSql(from, to)) await client.query(sql);
+}
