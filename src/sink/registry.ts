@@ -18,7 +18,7 @@ export function createSink(connector: ConnectorConfig, context: SinkContext, lin
   const { postgres, webhook, kafka } = connector.sink;
   if (postgres) {
     const { catalog } = connector.source.postgres ?? {};
-    const asked = (schema: string, name: string) => (catalog ? historyAsked(catalog, schema, name) : null);
+    const asked = catalog && historyAsked(catalog);
     return createPostgresSink(postgres, context, connector.identifier_naming, sinkPace, asked);
   }
   if ((webhook || kafka) && line) return createMessageSink(context, line);

@@ -38,14 +38,19 @@ export async function untilTold(
   rows: number,
 ): Promise<readonly string[]> {
   let last: readonly string[] = [];
+  let ended: unknown = null;
+  void rig.ended().then((failure) => {
+    ended = failure;
+  });
   const isThere = async () => {
-    last = await told(rig, columns, history).catch(() => []);
-    return last.length >= rows;
+    last = await told(rig, columns, history).catch((error) => (ended === null ? [] : [String(error)]));
+    return ended !== null || last.length >= rows;
   };
   await waitFor(`${rows} rows of ${history}`, isThere).catch((error: unknown) => {
     throw new Error(
       `${error}: ${JSON.stringify(last)}; ${JSON.stringify(rig.setAside)} ${rig.warnings.join("; ")}`,
     );
   });
+  if (ended !== null) throw ended;
   return last;
 }

@@ -249,7 +249,7 @@ export class PipelineRig implements AsyncDisposable {
             },
             this.options.naming ?? { SourceNaming: {} },
             { ...sinkPace, recheckMs: 100, ...this.options.sinkPace },
-            (schema, name) => historyAsked(this.#sourceConfig.catalog, schema, name),
+            historyAsked(this.#sourceConfig.catalog),
           ),
         ),
       reporter: {

@@ -152,7 +152,14 @@ function findTable(catalog: Catalog, schema: string, table: string) {
     ?.tables.find((candidate) => candidate.name === table);
 }
 
-/** Whether the catalog asks for the history of a table; null: it does not list the table. */
-export function historyAsked(catalog: Catalog, schema: string, table: string): boolean | null {
-  return findTable(catalog, schema, table)?.history_enabled ?? null;
+/** Whether the catalog asks for the history of a table; null: it does not list the table. It may list ten thousand: they are looked through once. */
+export function historyAsked(catalog: Catalog): (schema: string, table: string) => boolean | null {
+  const asked = new Map(
+    catalog.schemas.flatMap((schema) =>
+      schema.tables.map(
+        (table) => [JSON.stringify([schema.name, table.name]), table.history_enabled] as const,
+      ),
+    ),
+  );
+  return (schema, table) => asked.get(JSON.stringify([schema, table])) ?? null;
 }

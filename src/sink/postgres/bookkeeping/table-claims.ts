@@ -30,7 +30,7 @@ where c.connector_id <> $1`;
 
 const claimSql = `
 insert into millrace.table_claim (table_schema, table_name, connector_id)
-select schema, name, $1 from unnest($2::text[], $3::text[]) as t(schema, name)
+select distinct schema, name, $1 from unnest($2::text[], $3::text[]) as t(schema, name)
 on conflict (table_schema, table_name) do update set connector_id = excluded.connector_id
 where table_claim.connector_id <> excluded.connector_id`;
 

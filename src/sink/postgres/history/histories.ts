@@ -98,13 +98,14 @@ export class Histories {
     });
   }
 
-  /** Names at the sink that histories have, or are to have. */
+  /** Names at the sink that histories have, or are to have, each once. */
   namesOf(tables: readonly TableShape[]): readonly TargetName[] {
-    return tables.flatMap(({ relation }) => {
+    const names = tables.flatMap(({ relation }) => {
       if (!this.isAsked(relation)) return [];
       const known = this.#ledger.of(relation.id)?.history;
       return [this.#nameOf(relation), ...(known ? [known] : [])];
     });
+    return [...new Map(names.map((name) => [sqlName(name), name])).values()];
   }
 
   /** Whether the table's changes are written to its history. */

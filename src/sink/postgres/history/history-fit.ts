@@ -12,7 +12,7 @@ import type { HistoryLedger, HistoryRecord } from "./history-ledger.ts";
 import { planHistory, type WantedColumn } from "./history-migration.ts";
 import { nameBefore, versionsName } from "./history-naming.ts";
 import { changeHistory, createHistory, fitHistoryKey, wantedColumns } from "./history-schema.ts";
-import { dropVersions, makeVersions } from "./versions-view.ts";
+import { dropVersions, type Grants, makeVersions } from "./versions-view.ts";
 
 export interface FollowedTable {
   readonly table: TargetTable;
@@ -26,6 +26,9 @@ export interface FollowedTable {
 }
 
 export class HistoryFit {
+  /** On views that were dropped to be made anew, by the table's OID. */
+  readonly #grants = new Map<number, Grants>();
+
   constructor(
     private readonly ledger: HistoryLedger,
     /** Whether the source still has the table, as far as is known. */
@@ -63,7 +66,7 @@ export class HistoryFit {
 
   /** Gives the history another name, so that a new one can be made. */
   async setAside(client: Client, record: HistoryRecord): Promise<void> {
-    if (record.versions) await dropVersions(client, record.versions);
+    await this.#dropView(client, record);
     await this.#renameAside(client, record.history);
     await this.ledger.forget(client, record.tableId);
   }
@@ -93,8 +96,7 @@ export class HistoryFit {
     const current = there.columns.map(({ name, typeName }) => ({ name, type: typeName }));
     const { changes } = planHistory(current, known?.columns ?? [], wanted);
     // A view holds the types of the columns that it shows.
-    const view = known?.versions ?? record.versions;
-    if (changes.some(({ kind }) => kind === "retype") && view) await dropVersions(client, view);
+    if (changes.some(({ kind }) => kind === "retype")) await this.#dropView(client, known ?? record);
     const isBehind = await changeHistory(client, record.history, changes);
     await fitHistoryKey(client, record.history, record.key);
     return isBehind;
@@ -102,10 +104,11 @@ export class HistoryFit {
 
   async #makeView(client: Client, record: HistoryRecord, known: HistoryRecord | null): Promise<void> {
     const { versions: view, history, key } = record;
-    if (known?.versions && !isSameName(known.versions, view)) await dropVersions(client, known.versions);
+    if (known?.versions && !isSameName(known.versions, view)) await this.#dropView(client, known);
     if (view === null) return;
     const columns = record.columns.map(({ name }) => name);
-    const failure = await makeVersions(client, { history, view, columns, key });
+    const grants = this.#grants.get(record.tableId);
+    const failure = await makeVersions(client, { history, view, columns, key }, grants);
     if (failure === null) return;
     this.warn(
       `View ${qualifiedName(view)} could not be made anew: ${failure}. The history itself goes on in ${qualifiedName(history)}.`,
@@ -122,7 +125,7 @@ export class HistoryFit {
     else if (occupant) await this.ledger.forget(client, occupant.tableId);
     if (own === null || !(await exists(client, own.history))) return;
     if (await exists(client, name)) await this.#renameAside(client, name);
-    if (own.versions) await dropVersions(client, own.versions);
+    await this.#dropView(client, own);
     await rename(client, own.history, name);
   }
 
@@ -130,9 +133,15 @@ export class HistoryFit {
   async #moveAway(client: Client, occupant: HistoryRecord): Promise<void> {
     const { schema } = occupant.history;
     const name = { schema, name: `millrace_renamed_history_${occupant.tableId}` };
-    if (occupant.versions) await dropVersions(client, occupant.versions);
+    await this.#dropView(client, occupant);
     if (await exists(client, occupant.history)) await rename(client, occupant.history, name);
     await this.ledger.write(client, { ...occupant, history: name, versions: null });
+  }
+
+  async #dropView(client: Client, { tableId, versions }: HistoryRecord): Promise<void> {
+    if (versions === null) return;
+    const grants = await dropVersions(client, versions);
+    if (grants.length > 0) this.#grants.set(tableId, grants);
   }
 
   async #renameAside(client: Client, { schema, name }: TargetName): Promise<void> {

@@ -45,49 +45,65 @@ left join lateral (select t._sm_lsn, t._sm_ordinal from ${table} t
 where v._sm_op <> 'd'`;
 }
 
+/** Privileges on a view, as SQL around its name. */
+export type Grants = readonly { readonly before: string; readonly behind: string }[];
+
 const knownViewQuery = `
 select c.relkind = 'v' and obj_description(c.oid, 'pg_class') = $2 as "isOurs",
-  (select coalesce(json_agg(format('grant %s on %s to %s%s', g.privilege_type, c.oid::regclass,
-      case when g.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end,
+  (select coalesce(json_agg(json_build_object('before', 'grant ' || g.privilege_type || ' on ', 'behind', ' to ' ||
+      case when g.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end ||
       case when g.is_grantable then ' with grant option' else '' end)), '[]')
     from aclexplode(c.relacl) g where g.grantee <> c.relowner) as grants
 from pg_class c where c.oid = to_regclass($1)`;
 
+interface KnownView {
+  readonly isOurs: boolean;
+  readonly grants: Grants;
+}
+
+async function knownView(client: Client, view: TargetName): Promise<KnownView | null> {
+  const { rows } = await client.query<KnownView>(knownViewQuery, [sqlName(view), versionsComment]);
+  return rows[0] ?? null;
+}
+
 /**
- * In the open transaction: makes the view anew, with the privileges that it had. Returns why it could not be made; null: it is made. Then an
- * earlier one stays.
+ * In the open transaction: makes the view anew, with the privileges that it had, or with those of one that was dropped for it. Returns why it could
+ * not be made; null: it is made. Then an earlier one stays.
  */
-export async function makeVersions(client: Client, versions: Versions): Promise<string | null> {
+export async function makeVersions(
+  client: Client,
+  versions: Versions,
+  dropped: Grants = [],
+): Promise<string | null> {
   const name = sqlName(versions.view);
-  const { rows } = await client.query<{ isOurs: boolean; grants: readonly string[] }>(knownViewQuery, [
-    name,
-    versionsComment,
-  ]);
-  const known = rows[0];
+  const known = await knownView(client, versions.view);
   if (known && !known.isOurs) return "something else has its name";
-  await client.query("savepoint millrace_versions");
-  try {
+  return await orUndone(client, async () => {
     if (known) await client.query(`drop view ${name}`);
     await client.query(versionsSql(versions));
     await client.query(`comment on view ${name} is ${escapeLiteral(versionsComment)}`);
-    for (const grant of known?.grants ?? []) await client.query(grant);
+    for (const { before, behind } of known?.grants ?? dropped)
+      await client.query(`${before}${name}${behind}`);
+  });
+}
+
+/** In the open transaction: drops the view if it is ours and nothing uses it. Returns the privileges on it. */
+export async function dropVersions(client: Client, view: TargetName): Promise<Grants> {
+  const known = await knownView(client, view);
+  if (!known?.isOurs) return [];
+  const failure = await orUndone(client, () => client.query(`drop view ${sqlName(view)}`));
+  return failure === null ? known.grants : [];
+}
+
+/** Returns why the action failed, and undoes what it did; null: it succeeded. */
+async function orUndone(client: Client, action: () => Promise<unknown>): Promise<string | null> {
+  await client.query("savepoint millrace_versions");
+  try {
+    await action();
     await client.query("release savepoint millrace_versions");
     return null;
   } catch (error) {
     await client.query("rollback to savepoint millrace_versions; release savepoint millrace_versions");
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** In the open transaction: drops the view if it is ours and nothing uses it. */
-export async function dropVersions(client: Client, view: TargetName): Promise<void> {
-  const { rows } = await client.query<{ isOurs: boolean }>(knownViewQuery, [sqlName(view), versionsComment]);
-  if (!rows[0]?.isOurs) return;
-  await client.query("savepoint millrace_versions");
-  try {
-    await client.query(`drop view ${sqlName(view)}`);
-  } catch {
-    await client.query("rollback to savepoint millrace_versions");
-  }
-  await client.query("release savepoint millrace_versions");
 }
