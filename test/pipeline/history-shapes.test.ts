@@ -97,7 +97,7 @@ test("the primary key changes", async () => {
   await rig.expectEqual();
   expect(
     await rig.sink(
-      "select pg_get_indexdef(indexrelid) ~ '\\(k, _sm_lsn\\)' as k from pg_index where indrelid = 't_history'::regclass and not indisunique and indpred is null",
+      "select pg_get_indexdef(indexrelid) ~ '\\(k, _sm_lsn, _sm_ordinal\\)' as k from pg_index where indrelid = 't_history'::regclass and not indisunique and indpred is null",
     ),
   ).toEqual([{ k: true }]);
 });

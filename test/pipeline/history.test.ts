@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { told, untilTold, withHistory } from "../support/history-tables.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -43,7 +44,7 @@ for (const forms of [["binary", "text"], ["text"]] as const) {
        from t_history where _sm_op <> 'r'`,
     );
     expect(facts).toEqual({ transactions: 1, isInOrder: true, isNow: true });
-    expect(rig.table("t")).toMatchObject({ history: true });
+    await waitFor("the status", async () => rig.table("t")?.history === true);
     await rig.stop();
   });
 }

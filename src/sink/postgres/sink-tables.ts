@@ -16,7 +16,7 @@ import { CopyLedger } from "./bookkeeping/copy-ledger.ts";
 import { CopyRecords } from "./bookkeeping/copy-records.ts";
 import { IncompleteRows } from "./bookkeeping/incomplete-rows.ts";
 import { type MigrationCheck, SetAsideTables } from "./bookkeeping/set-aside-tables.ts";
-import { isRecorded, ShapeLedger, type ShapeRecord } from "./bookkeeping/shape-ledger.ts";
+import { isFollowed, isRecorded, ShapeLedger, type ShapeRecord } from "./bookkeeping/shape-ledger.ts";
 import { claimTargets } from "./bookkeeping/table-claims.ts";
 import { areUnloggedRowsThere, findUnlogged, recordWitness } from "./bookkeeping/unlogged-tables.ts";
 import { InterruptedCopies } from "./copy/interrupted-copies.ts";
@@ -75,6 +75,7 @@ export class SinkTables implements AppliedTables {
       connectorId,
       { asked, suffix, makesCopies, warn: (topic, reason) => events.warning(topic, reason) },
       ...([naming, this.ledger, this.undo] as const),
+      (relation) => isFollowed(this.shapes.of(relation), relation),
     );
     this.setAside = new SetAsideTables(connectorId, this.ledger, this.shapes, (tables) =>
       events.setAside(makesCopies ? tables : tables.map(withoutCopies)),

@@ -240,6 +240,7 @@ export class ApplyTransaction {
     const ofHistory = now ?? (await this.tables.histories.check(client, relation));
     // Nobody could tell when it can go on.
     if (ofHistory === null && refusal instanceof HistoryRefused) throw error;
+    if (now === null) this.tables.histories.refuses(relation);
     await this.tables.setAside.add(client, relation, ofHistory ?? refusal, since);
   }
 
@@ -284,12 +285,16 @@ export class ApplyTransaction {
     };
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.#prepared(client, relation, at),
-      history: (table) => this.tables.histories.prepared(client, table),
+      histories: this.tables.histories.inBatch(client, this.form),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
       isSkipped: (relation) =>
         this.#skipped.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
         isReplaced(relation, this.tables),
+      isSetAside: (relation) =>
+        this.tables.setAside.has(relation.id) &&
+        !this.#skipped.has(relation.id) &&
+        !isReplaced(relation, this.tables),
       incomplete: this.tables.incomplete,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });

@@ -6,9 +6,8 @@ import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { describeDenial } from "../checks/privileges.ts";
-import { HistoryRows } from "../history/history-rows.ts";
-import { writeHistory, writeSingle, writeTruncated } from "../history/history-write.ts";
-import type { PreparedHistory } from "../history/prepared-history.ts";
+import { type BatchHistories, BatchHistory } from "../history/batch-history.ts";
+import type { HistoryRows } from "../history/history-rows.ts";
 import { describeRefusedRows } from "../refusals/refused-rows.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
@@ -29,12 +28,13 @@ interface Pending {
 export interface ApplierTables {
   /** `at`: the commit record of the first change that the relation is prepared for. */
   prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
-  /** The table's history; null: it takes no changes. */
-  history(table: PreparedTable): Promise<PreparedHistory | null>;
+  readonly histories: BatchHistories;
   /** How the changes of a relation's table stand to its copy. */
   copyOf(relation: Relation): CopyState;
   /** Whether the changes of the relation's table are skipped. */
   isSkipped(relation: Relation): boolean;
+  /** Whether they are because the table is set aside: a copy brings them later. */
+  isSetAside(relation: Relation): boolean;
   /** Whether the target follows a later shape already. A later copy has these rows then, so that their changes are left out. */
   isSuperseded(relation: Relation, at: Lsn): boolean;
   /** Rows that the copies lack. */
@@ -44,7 +44,7 @@ export interface ApplierTables {
 export class BatchApplier {
   /** By index of the relation in the batch. */
   readonly #tables: PreparedTable[] = [];
-  readonly #histories = new Map<PreparedTable, PreparedHistory>();
+  readonly #history: BatchHistory;
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
@@ -56,6 +56,7 @@ export class BatchApplier {
     private readonly batch: ChangeBatch,
     private readonly tables: ApplierTables,
   ) {
+    this.#history = new BatchHistory(session, batch, tables.histories);
     this.#onlyInserts = relationsWithInsertsOnly(batch);
     this.#since = lsn(batch.transactions.commitLsn[0] ?? 0n);
   }
@@ -70,7 +71,11 @@ export class BatchApplier {
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
       // Before the table is prepared: a target that follows its copy's shape must not be migrated back to an earlier one.
-      if (this.#isSkipped(at, i)) continue;
+      const skips = this.#skips(at, i);
+      if (skips !== null) {
+        await this.#skip(at, i, skips);
+        continue;
+      }
       const table = this.#tables[at] ?? (await this.#prepareTable(at, i));
       if (batch.kind[i] === ChangeKind.shape) continue;
       if (table.isShared) await this.#flushOthersOfTarget(at, table);
@@ -88,6 +93,7 @@ export class BatchApplier {
       }
       if (this.session.inOrder) await this.#flush();
     }
+    await this.#history.flushSkipped();
     await this.#flush();
   }
 
@@ -106,18 +112,29 @@ export class BatchApplier {
     this.#tables.forEach((other, i) => {
       if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
     });
-    const history = await this.tables.history(table);
-    if (history) this.#histories.set(table, history);
+    await this.#history.prepare(table);
     this.#tables[at] = table;
     await this.session.touched.checkShape(this.session.client, relation);
     return table;
   }
 
-  /** Whether the change is in the table's copy already, or its table is skipped. */
-  #isSkipped(at: number, i: number): boolean {
+  /** Why the change is not to be applied; null: it is. Called for each row, so that it must not wait. */
+  #skips(at: number, i: number): "left out" | "copied" | null {
+    if (!this.#tables[at] && this.tables.isSkipped(this.batch.relations[at]!)) return "left out";
+    return this.#isCopied(at, i) ? "copied" : null;
+  }
+
+  /** The history of a table gets the changes that a copy has or is to bring, too. */
+  async #skip(at: number, i: number, why: "left out" | "copied"): Promise<void> {
+    if (why === "left out" && !this.tables.isSetAside(this.batch.relations[at]!)) return;
+    this.#current = this.batch.relations[at]!;
+    await this.#history.skip(at, i);
+  }
+
+  /** Whether the change is in the table's copy already. */
+  #isCopied(at: number, i: number): boolean {
     const relation = this.batch.relations[at]!;
     const table = this.#tables[at];
-    if (!table && this.tables.isSkipped(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
     if (copy.kind === "none" || this.#since >= copy.point || this.#commitLsn(i) >= copy.point) return false;
     if (copy.kind === "exact" || (copy.first !== null && this.#commitLsn(i) < copy.first)) return true;
@@ -160,11 +177,8 @@ export class BatchApplier {
   }
 
   async #single(table: PreparedTable, i: number): Promise<void> {
-    const history = this.#histories.get(table);
-    if (history) {
-      this.#current = table.relation;
-      await writeSingle(this.session, table, history, this.batch, i);
-    }
+    this.#current = table.relation;
+    await this.#history.single(table, i);
     await this.#withDescribedErrors(table, () =>
       applySingle(this.#sessionFor(table, i), table, this.batch, i),
     );
@@ -184,18 +198,14 @@ export class BatchApplier {
       const recordsTouched = this.session.touched.of(table.relation) !== null;
       const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !recordsTouched);
       // If the row is known to be there, it keeps its own large unchanged values. Otherwise all values are written.
-      const history = this.#histories.get(table) ?? null;
+      const history = this.#history.rowsFor(table);
       const isThere =
         table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash && history === null;
       const longestInlined = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
       const rows = isPlain
         ? new InsertRuns()
         : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestInlined, history !== null);
-      pending = {
-        table,
-        rows,
-        history: history && new HistoryRows(this.batch, history, this.session.form),
-      };
+      pending = { table, rows, history };
       this.#pending.set(at, pending);
     }
     const { rows, history } = pending;
@@ -232,7 +242,9 @@ export class BatchApplier {
     // A referenced row is written before the rows that refer to it, and deleted after them.
     const deletes: { readonly table: PreparedTable; readonly later: (() => Promise<void>)[] }[] = [];
     for (const { table, rows, history } of pending) {
-      if (history) await this.#writeHistory(table, history);
+      this.#current = table.relation;
+      // Before the table's changes: it still has the rows that they are of.
+      if (history) await this.#history.write(table, history);
       const later: (() => Promise<void>)[] = [];
       await this.#withDescribedErrors(table, () =>
         rows instanceof NetChanges
@@ -245,12 +257,6 @@ export class BatchApplier {
       for (const run of later) await this.#withDescribedErrors(table, run);
   }
 
-  /** Before the table's changes: the table still has the rows that they are of. */
-  async #writeHistory(table: PreparedTable, rows: HistoryRows): Promise<void> {
-    this.#current = table.relation;
-    await writeHistory(this.session, table, this.#histories.get(table)!, rows);
-  }
-
   /** Truncates all tables that one TRUNCATE named, in one statement. Returns the index of its last change. */
   async #truncate(first: number): Promise<number> {
     const { batch } = this;
@@ -260,7 +266,11 @@ export class BatchApplier {
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
       last = i;
-      if (this.#isSkipped(at, i)) continue;
+      const skips = this.#skips(at, i);
+      if (skips !== null) {
+        await this.#skip(at, i, skips);
+        continue;
+      }
       const table = this.#tables[at] ?? (await this.#prepareTable(at, i));
       targets.push(table);
       changes.set(table, i);
@@ -276,10 +286,7 @@ export class BatchApplier {
     const own = targets.filter(({ isShared }) => !isShared);
     const table = own[0];
     if (table) await this.#withDescribedErrors(table, () => truncateTables(client, own, restart));
-    for (const each of own) {
-      const history = this.#histories.get(each);
-      if (history) await writeTruncated(this.session, history, batch, changes.get(each)!);
-    }
+    for (const each of own) await this.#history.truncated(each, changes.get(each)!);
     return last;
   }
 

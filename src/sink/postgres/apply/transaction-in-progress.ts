@@ -81,10 +81,11 @@ export class TransactionInProgress implements Disposable {
     const applier = new BatchApplier(this.#session, batch, {
       prepare: (relation, at) => tables.registry.prepared(client, relation, this.#session.form, at),
       // Where a table has a history, no transaction comes before its commit.
-      history: async () => null,
+      histories: { ofTable: async () => null, ofSkipped: async () => null },
       copyOf: (relation) => tables.ledger.stateOf(relation),
       // `#requireReady` has made sure that all tables are ready.
       isSkipped: () => false,
+      isSetAside: () => false,
       isSuperseded: () => false,
       incomplete: tables.incomplete,
     });

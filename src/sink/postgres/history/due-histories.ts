@@ -27,7 +27,7 @@ export interface DueHistory {
   readonly lsn: Lsn;
 }
 
-/** `at`: the stream's position. An exact copy may be ahead of it: the changes in between are left out. */
+/** `at`: the stream's position. A copy may be ahead of it. */
 export function dueHistories(tables: KnownTables, at: Lsn, hasStream: boolean): readonly DueHistory[] {
   return tables.histories.unreconciled.flatMap((table) => {
     const { relation } = table;
@@ -35,7 +35,8 @@ export function dueHistories(tables: KnownTables, at: Lsn, hasStream: boolean): 
     if (copy.kind === "none" || tables.setAside.has(relation.id)) return [];
     if (!isFollowed(tables.shapes.of(relation), relation)) return [];
     if (tables.incomplete.has(relation.id) || tables.touched.get(relation.id)?.isBeingCopied) return [];
-    if (copy.kind === "merged" && hasStream && copy.point > at) return [];
+    // Changes from before its point are yet to come: the history gets them, or begins behind them.
+    if (hasStream && copy.point > at) return [];
     return [{ table, lsn: copy.point > at ? copy.point : at }];
   });
 }
@@ -45,7 +46,7 @@ export function awaitedByHistories({ histories, ledger }: KnownTables, at: Lsn):
   let awaited: Lsn = zeroLsn;
   for (const { relation } of histories.unreconciled) {
     const copy = ledger.stateOf(relation);
-    if (copy.kind === "merged" && copy.point > awaited) awaited = copy.point;
+    if (copy.kind !== "none" && copy.point > awaited) awaited = copy.point;
   }
   return awaited > at ? awaited : null;
 }

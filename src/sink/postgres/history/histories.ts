@@ -2,6 +2,7 @@
 // tables.
 
 import type { Client } from "pg";
+import type { TupleForm } from "../../../change/change-batch.ts";
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -9,14 +10,17 @@ import type { PreparedTable } from "../apply/prepared-table.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
 import { MigrationRefused } from "../refusals/migration-refused.ts";
+import { StagingNames } from "../schema/staging-names.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable } from "../schema/target-table.ts";
+import type { BatchHistories } from "./batch-history.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
 import { HistoryFit } from "./history-fit.ts";
-import { HistoryLedger, type HistoryRecord } from "./history-ledger.ts";
+import { HistoryLedger, type HistoryRecord, shownColumns } from "./history-ledger.ts";
+import type { WantedColumn } from "./history-migration.ts";
 import { historyName } from "./history-naming.ts";
-import { wantedColumns } from "./history-schema.ts";
+import { columnsToBe, wantedColumns } from "./history-schema.ts";
 import { type PreparedHistory, prepareHistory } from "./prepared-history.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -37,6 +41,9 @@ export class Histories {
   readonly #fit: HistoryFit;
   /** The source's tables, as they were when they were prepared last. */
   #present: ReadonlyMap<number, TableShape> = new Map();
+  readonly #staging = new StagingNames();
+  /** OIDs of tables whose histories refuse rows. */
+  readonly #refusing = new Set<number>();
   readonly #prepared = new WeakMap<PreparedTable, PreparedHistory>();
   /** The latest time of the source that is known, in microseconds since 1970; 0: none is. */
   #timeUs = 0n;
@@ -47,6 +54,8 @@ export class Histories {
     private readonly naming: TargetNaming,
     private readonly copies: CopyLedger,
     undo: UndoLog,
+    /** Whether the table at the sink has the relation's shape. */
+    private readonly isFollowed: (relation: Relation) => boolean,
   ) {
     this.#ledger = new HistoryLedger(connectorId, undo);
     this.#fit = new HistoryFit(
@@ -108,24 +117,50 @@ export class Histories {
     return [...new Map(names.map((name) => [sqlName(name), name])).values()];
   }
 
-  /** Whether the table's changes are written to its history. */
-  takesChanges(relation: Relation): boolean {
-    if (!this.isAsked(relation)) return false;
-    if (!this.rules.makesCopies && !this.copies.holds(relation)) return true;
-    return this.copies.holds(relation) && this.#ledger.of(relation.id)?.isBegun === true;
+  /** For one batch, in the open transaction. */
+  inBatch(client: Client, form: TupleForm): BatchHistories {
+    return {
+      ofTable: async (table) => {
+        if (!this.#takesChanges(table.relation)) return null;
+        const known = this.#prepared.get(table);
+        if (known) return known;
+        const prepared = await this.#prepare(client, table.relation, form);
+        if (prepared) this.#prepared.set(table, prepared);
+        return prepared;
+      },
+      ofSkipped: async (relation) =>
+        this.#takesChanges(relation) && !this.#refusing.has(relation.id)
+          ? await this.#prepare(client, relation, form, false)
+          : null,
+    };
   }
 
-  /** In the open transaction: the history as it takes rows of changes of this table; null: it takes none now. */
-  async prepared(client: Client, table: PreparedTable): Promise<PreparedHistory | null> {
-    const { relation } = table;
-    if (!this.takesChanges(relation)) return null;
-    const known = this.#prepared.get(table);
-    if (known) return known;
+  /** `isApplied`: the table has the rows that the changes are of. */
+  async #prepare(
+    client: Client,
+    relation: Relation,
+    form: TupleForm,
+    isApplied = true,
+  ): Promise<PreparedHistory | null> {
     const record = await this.#fitted(client, relation);
-    if (!record.isBegun && this.rules.makesCopies) return null;
-    const prepared = prepareHistory(record.history, relation);
-    this.#prepared.set(table, prepared);
-    return prepared;
+    if (!record.isBegun) return null;
+    const table = isApplied ? await readTargetTable(client, this.naming.target(relation)) : null;
+    const history = await readTargetTable(client, record.history);
+    if (!history) throw new Error("a history is not there after it was made");
+    const staging = `${this.#staging.of(record.history, relation)}_history${table ? "" : "_alone"}`;
+    return prepareHistory({ relation, table, history, followed: record.columns, form, staging });
+  }
+
+  /** The history cannot take rows until the table is copied again. */
+  refuses({ id }: Relation): void {
+    this.#refusing.add(id);
+  }
+
+  /** From its beginning on, a history takes every change of the stream. Without copies it begins with the first one. */
+  #takesChanges(relation: Relation): boolean {
+    if (!this.isAsked(relation)) return false;
+    if (!this.rules.makesCopies && !this.copies.holds(relation)) return true;
+    return this.#ledger.of(relation.id)?.isBegun === true;
   }
 
   /** Why the table's history cannot take rows; null: it can. */
@@ -148,6 +183,7 @@ export class Histories {
 
   /** A copy of the table, or of rows of it, is durable. */
   copied({ id }: Relation): void {
+    this.#refusing.delete(id);
     this.#ledger.copied(id);
   }
 
@@ -176,14 +212,9 @@ export class Histories {
       }
       const table = await readTargetTable(client, this.naming.target(relation));
       if (!table) throw new Error("the table of a history is not there");
-      await reconcile(
-        client,
-        { table, relation, ...record, columns: record.columns.map((c) => c.name) },
-        {
-          at,
-          timeUs: this.#timeUs,
-        },
-      );
+      const { history, key } = record;
+      const place = { at, timeUs: this.#timeUs };
+      await reconcile(client, { table, relation, history, key, columns: shownColumns(record) }, place);
       await this.#ledger.write(client, { ...record, isBegun: true, isReconciled: true });
     } finally {
       this.rules.warn("history", null);
@@ -196,13 +227,21 @@ export class Histories {
   }
 
   async #fitted(client: Client, relation: Relation): Promise<HistoryRecord> {
-    const table = await readTargetTable(client, this.naming.target(relation));
-    if (!table) throw new Error("a history is made before its table");
+    const target = this.naming.target(relation);
     const isBegun = !this.rules.makesCopies && !this.copies.holds(relation);
     const { id, schema, name } = relation;
     const before = this.rules.asked(schema, name) === null ? this.#ledger.of(id)?.asked : null;
     const asked = before ?? { schema, name };
-    return await this.#fit.follow(client, { table, relation, name: this.#nameOf(relation), asked, isBegun });
+    const wanted = await this.#wanted(client, relation);
+    const followed = { target, relation, wanted, name: this.#nameOf(relation), asked, isBegun };
+    return await this.#fit.follow(client, followed);
+  }
+
+  /** With the types of the table at the sink; where that has yet to follow the source's, with those that it is to get. */
+  async #wanted(client: Client, relation: Relation): Promise<readonly WantedColumn[]> {
+    const table = await readTargetTable(client, this.naming.target(relation));
+    const isFollowing = table !== null && this.isFollowed(relation);
+    return isFollowing ? await wantedColumns(client, table, relation) : await columnsToBe(client, relation);
   }
 
   #nameOf(relation: Relation): TargetName {

@@ -8,15 +8,16 @@ import { createSchemas } from "../schema/table-schema.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetTable } from "../schema/target-table.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
-import type { HistoryLedger, HistoryRecord } from "./history-ledger.ts";
-import { planHistory, type WantedColumn } from "./history-migration.ts";
+import { type HistoryLedger, type HistoryRecord, shownColumns } from "./history-ledger.ts";
+import { followedBehind, planHistory, type WantedColumn } from "./history-migration.ts";
 import { nameBefore, versionsName } from "./history-naming.ts";
-import { changeHistory, createHistory, fitHistoryKey, wantedColumns } from "./history-schema.ts";
+import { changeHistory, createHistory, fitHistoryKey } from "./history-schema.ts";
 import { dropVersions, type Grants, makeVersions } from "./versions-view.ts";
 
 export interface FollowedTable {
-  readonly table: TargetTable;
+  readonly target: TargetName;
   readonly relation: Relation;
+  readonly wanted: readonly WantedColumn[];
   /** Of the history. */
   readonly name: TargetName;
   /** The table's name when the catalog asked for its history. */
@@ -38,30 +39,29 @@ export class HistoryFit {
 
   /** Throws MigrationRefused where rows cannot go there. */
   async follow(client: Client, followed: FollowedTable): Promise<HistoryRecord> {
-    const { table, relation, name } = followed;
-    const wanted = await wantedColumns(client, table, relation);
+    const { target, relation, name, wanted } = followed;
     await this.#takeName(client, followed);
     const known = this.ledger.of(relation.id);
     const there = await readHistory(client, { name, followed: known?.columns ?? [], wanted });
     const key = keyNames(relation);
-    let record: HistoryRecord = {
+    const record: HistoryRecord = {
       tableId: relation.id,
       asked: followed.asked,
       history: name,
-      versions: key.length === 0 ? null : versionsName(table.target),
-      columns: wanted.map(({ number, name, type }) => ({ number, name, type })),
+      versions: key.length === 0 ? null : versionsName(target),
+      columns: followedBehind(known?.columns ?? [], wanted, []),
       key,
       isBegun: known?.isBegun ?? followed.isBegun,
       isReconciled: known?.isReconciled ?? false,
     };
-    const isSame = there !== null && known !== null && Bun.deepEquals(known, record);
-    if (isSame) return known;
-    if (there === null) record = await this.#create(client, record, wanted, known, followed.isBegun);
-    else if (await this.#alter(client, there, record, wanted, known))
-      record = { ...record, isReconciled: false };
-    await this.#makeView(client, record, known);
-    await this.ledger.write(client, record);
-    return record;
+    if (there !== null && known !== null && Bun.deepEquals(known, record)) return known;
+    const made =
+      there === null
+        ? await this.#create(client, record, wanted, known, followed.isBegun)
+        : await this.#alter(client, there, record, wanted, known);
+    await this.#makeView(client, made, known);
+    await this.ledger.write(client, made);
+    return made;
   }
 
   /** Gives the history another name, so that a new one can be made. */
@@ -82,31 +82,34 @@ export class HistoryFit {
       this.warn(`The history ${qualifiedName(record.history)} was dropped at the sink: a new one begins.`);
     }
     await createHistory(client, record.history, wanted, record.key);
-    return { ...record, isBegun, isReconciled: false };
+    return { ...record, columns: followedBehind([], wanted, []), isBegun, isReconciled: false };
   }
 
-  /** Returns whether a column begins anew. */
   async #alter(
     client: Client,
     there: TargetTable,
     record: HistoryRecord,
     wanted: readonly WantedColumn[],
     known: HistoryRecord | null,
-  ): Promise<boolean> {
+  ): Promise<HistoryRecord> {
     const current = there.columns.map(({ name, typeName }) => ({ name, type: typeName }));
-    const { changes } = planHistory(current, known?.columns ?? [], wanted);
+    const before = known?.columns ?? [];
+    const { changes } = planHistory(current, before, wanted);
     // A view holds the types of the columns that it shows.
     if (changes.some(({ kind }) => kind === "retype")) await this.#dropView(client, known ?? record);
-    const isBehind = await changeHistory(client, record.history, changes);
+    const made = await changeHistory(client, record.history, changes);
     await fitHistoryKey(client, record.history, record.key);
-    return isBehind;
+    // A column that begins anew: the rows that the history has last are not those of the table.
+    const isBehind = made.length > changes.length;
+    const columns = followedBehind(before, wanted, made);
+    return { ...record, columns, isReconciled: record.isReconciled && !isBehind };
   }
 
   async #makeView(client: Client, record: HistoryRecord, known: HistoryRecord | null): Promise<void> {
     const { versions: view, history, key } = record;
     if (known?.versions && !isSameName(known.versions, view)) await this.#dropView(client, known);
     if (view === null) return;
-    const columns = record.columns.map(({ name }) => name);
+    const columns = shownColumns(record);
     const grants = this.#grants.get(record.tableId);
     const failure = await makeVersions(client, { history, view, columns, key }, grants);
     if (failure === null) return;

@@ -12,6 +12,10 @@ export interface FollowedHistoryColumn {
   readonly name: string;
   /** As `format_type` printed it at the sink. */
   readonly type: string;
+  /** The source's type, as `Column.typeName`. */
+  readonly sourceType: string;
+  /** The table no longer has it, or has it with another type: the history keeps it. */
+  readonly isKept?: true;
 }
 
 export interface HistoryRecord {
@@ -27,6 +31,11 @@ export interface HistoryRecord {
   readonly isBegun: boolean;
   /** It was compared with the table's current copy. */
   readonly isReconciled: boolean;
+}
+
+/** The names of the columns that the table has. */
+export function shownColumns({ columns }: HistoryRecord): readonly string[] {
+  return columns.flatMap(({ name, isKept }) => (isKept ? [] : [name]));
 }
 
 interface HistoryRow {

@@ -22,6 +22,9 @@ export interface AlteredColumn {
   readonly type: string;
 }
 
+/** A column as it is at the sink. */
+type StoredColumn = Pick<FollowedHistoryColumn, "name" | "type">;
+
 export interface HistoryPlan {
   readonly changes: readonly HistoryChange[];
   readonly altered: readonly AlteredColumn[];
@@ -29,7 +32,7 @@ export interface HistoryPlan {
 
 /** `current`: the history's columns. `followed`: what it has followed so far. */
 export function planHistory(
-  current: readonly Omit<FollowedHistoryColumn, "number">[],
+  current: readonly StoredColumn[],
   followed: readonly FollowedHistoryColumn[],
   wanted: readonly WantedColumn[],
 ): HistoryPlan {
@@ -53,16 +56,19 @@ export function planHistory(
 
 /** What the column was called so far; null: it is new. A column without a number is known by its name. */
 function formerColumn(
-  { number, name }: WantedColumn,
+  { number, name, sourceType }: WantedColumn,
   followed: readonly FollowedHistoryColumn[],
   types: ReadonlyMap<string, string>,
 ): FollowedHistoryColumn | null {
-  const same = followed.find((column) => number > 0 && column.number === number);
+  const numbered = followed.filter((column) => number > 0 && column.number === number);
+  // A kept one comes back where changes of an older shape of the table came in between.
+  const same =
+    numbered.find(({ isKept }) => !isKept) ?? numbered.find((column) => column.sourceType === sourceType);
   if (same && types.has(same.name)) return same;
   const named = followed.find((column) => column.name === name);
-  const isSame = named === undefined || named.number <= 0 || number <= 0;
+  const isSame = named === undefined || (!named.isKept && (named.number <= 0 || number <= 0));
   if (!isSame || !types.has(name)) return null;
-  return named ?? { number, name, type: types.get(name) ?? "" };
+  return named ?? { number, name, type: types.get(name) ?? "", sourceType: "" };
 }
 
 /** Frees the names of columns that are gone at the source, and gives each column its own. `types` follows. */
@@ -102,7 +108,7 @@ function planRenames(
 
 /** The history's own columns that are not there, or of another type. */
 export function lostColumns(
-  current: readonly Omit<FollowedHistoryColumn, "number">[],
+  current: readonly StoredColumn[],
   own: readonly { readonly name: string; readonly type: string }[],
 ): readonly string[] {
   return own
@@ -110,7 +116,23 @@ export function lostColumns(
     .map(({ name }) => name);
 }
 
-/** What the change's column is called behind it. */
-export function nameOfWanted(change: HistoryChange): string {
-  return change.kind === "rename" ? change.to : change.name;
+/** What the history follows behind the changes. Columns that the table no longer has are kept, under the names that they have then. */
+export function followedBehind(
+  followed: readonly FollowedHistoryColumn[],
+  wanted: readonly WantedColumn[],
+  made: readonly HistoryChange[],
+): readonly FollowedHistoryColumn[] {
+  const now = wanted.map(({ number, name, type, sourceType }) => ({ number, name, type, sourceType }));
+  const kept = followed.map((column) => ({
+    ...column,
+    name: nameBehind(column.name, made),
+    isKept: true as const,
+  }));
+  return [...now, ...kept.filter(({ name }) => !now.some((column) => column.name === name))];
+}
+
+function nameBehind(name: string, made: readonly HistoryChange[]): string {
+  let now = name;
+  for (const change of made) if (change.kind === "rename" && change.from === now) now = change.to;
+  return now;
 }

@@ -1,11 +1,12 @@
 // Makes a history and lets it follow the columns of its table, in the open transaction.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import type { Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { historyComment, type TargetTable } from "../schema/target-table.ts";
-import { type HistoryChange, nameOfWanted, type WantedColumn } from "./history-migration.ts";
+import type { HistoryChange, WantedColumn } from "./history-migration.ts";
 import { hasHistory, historyColumns, historyKeyComment } from "./history-naming.ts";
 
 /** The relation's columns as the history is to have them: with the target's types, without domains and what they demand. */
@@ -17,10 +18,19 @@ export async function wantedColumns(
   const stored = new Map(table.columns.map((column) => [column.name, column]));
   const plain = [...stored.values()].filter(({ isDomain }) => isDomain).map(({ plainType }) => plainType);
   const names = await typeNames(client, plain);
-  return columns.filter(hasHistory).map(({ name, number, addedValue }) => {
+  return columns.filter(hasHistory).map(({ name, number, addedValue, typeName: sourceType }) => {
     const column = stored.get(name);
     const type = column?.isDomain ? (names.get(column.plainType) ?? column.plainType) : column?.typeName;
-    return { name, number, addedValue, type: type ?? "text" };
+    return { name, number, addedValue, sourceType, type: type ?? "text" };
+  });
+}
+
+/** As `wantedColumns`, for a table that is yet to be made or altered. */
+export async function columnsToBe(client: Client, { columns }: Relation): Promise<readonly WantedColumn[]> {
+  const own = columns.filter(hasHistory);
+  const types = await resolveTypes(client, own);
+  return own.map(({ name, number, addedValue, typeName: sourceType }, i) => {
+    return { name, number, addedValue, sourceType, type: types[i]?.name ?? "text" };
   });
 }
 
@@ -73,7 +83,7 @@ export async function fitHistoryKey(
     sqlName(history),
     historyKeyComment,
   ]);
-  const wanted = key.length === 0 ? [] : [...key, "_sm_lsn"];
+  const wanted = key.length === 0 ? [] : [...key, "_sm_lsn", "_sm_ordinal"];
   if (rows.length === 1 && attributes(rows[0]?.columns ?? []) === attributes(wanted)) return;
   for (const { name } of rows) await client.query(`drop index ${name}`);
   if (wanted.length === 0) return;
@@ -86,37 +96,49 @@ function attributes(names: readonly string[]): string {
   return JSON.stringify(names);
 }
 
-/** Returns whether a column begins anew, so that the rows that history has last are not those of the table. */
+/** Returns the changes as they were made: a column that could not be converted was renamed, and begins anew. */
 export async function changeHistory(
   client: Client,
   history: TargetName,
   changes: readonly HistoryChange[],
-): Promise<boolean> {
-  let isBehind = false;
+): Promise<readonly HistoryChange[]> {
+  const made: HistoryChange[] = [];
   for (const change of changes) {
-    const name = escapeIdentifier(nameOfWanted(change));
-    const alter = `alter table ${sqlName(history)}`;
-    switch (change.kind) {
-      case "rename":
-        await client.query(`${alter} rename column ${escapeIdentifier(change.from)} to ${name}`);
-        break;
-      case "add":
-        await client.query(
-          `${alter} add column ${name} ${change.type}${change.value === null ? "" : ` default ${escapeLiteral(change.value)}`}`,
-        );
-        if (change.value !== null) await client.query(`${alter} alter column ${name} drop default`);
-        break;
-      case "retype":
-        if (await retype(client, history, change)) break;
-        await client.query(`${alter} rename column ${name} to ${escapeIdentifier(change.aside)}`);
-        await client.query(`${alter} add column ${name} ${change.type}`);
-        isBehind = true;
-        break;
-      default:
-        change satisfies never;
-    }
+    const isKept = change.kind === "retype" && !(await retype(client, history, change));
+    const steps = isKept ? beginAnew(change) : [change];
+    for (const step of steps) if (step.kind !== "retype") await alterHistory(client, history, step);
+    made.push(...steps);
   }
-  return isBehind;
+  return made;
+}
+
+function beginAnew({
+  name,
+  type,
+  aside,
+}: Extract<HistoryChange, { kind: "retype" }>): readonly HistoryChange[] {
+  return [
+    { kind: "rename", from: name, to: aside },
+    { kind: "add", name, type, value: null },
+  ];
+}
+
+async function alterHistory(
+  client: Client,
+  history: TargetName,
+  change: Exclude<HistoryChange, { kind: "retype" }>,
+): Promise<void> {
+  const alter = `alter table ${sqlName(history)}`;
+  if (change.kind === "rename") {
+    const [from, to] = [change.from, change.to].map(escapeIdentifier);
+    await client.query(`${alter} rename column ${from} to ${to}`);
+    return;
+  }
+  const name = escapeIdentifier(change.name);
+  // A default only for a moment: rows from before show what the source gave them.
+  const value = change.value === null ? "" : ` default ${escapeLiteral(change.value)}`;
+  await client.query(`${alter} add column ${name} ${change.type}${value}`);
+  if (value !== "") await client.query(`${alter} alter column ${name} drop default`);
 }
 
 /** Converts the column where every value comes back as it was. Returns false, and changes nothing, where one would not, or a view uses it. */
@@ -147,9 +169,4 @@ async function retype(
   }
   await client.query("rollback to savepoint millrace_history; release savepoint millrace_history");
   return false;
-}
-
-/** The name of the history of a table, as people read it. */
-export function historyOf(relation: Relation): string {
-  return `the history of ${qualifiedName(relation)}`;
 }

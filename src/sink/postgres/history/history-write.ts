@@ -8,7 +8,6 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import type { MergeSession } from "../apply/merge-session.ts";
-import type { PreparedTable } from "../apply/prepared-table.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import { HistoryRefused } from "../refusals/history-refused.ts";
 import { sqlList } from "../schema/target-name.ts";
@@ -21,7 +20,6 @@ import type { PreparedHistory } from "./prepared-history.ts";
 /** `movedFrom`: the rows are of one change of key, and what it did not send is under the key of the row that this group deletes. */
 export async function writeHistory(
   session: MergeSession,
-  table: PreparedTable,
   history: PreparedHistory,
   rows: HistoryRows,
   movedFrom: StagedGroup | null = null,
@@ -29,23 +27,22 @@ export async function writeHistory(
   const { client, form } = session;
   await withHistoryErrors(client, history, async () => {
     if (rows.direct.rows > 0) {
-      const copy = `copy ${sqlName(history.name)} (${columnList(table, history)}) from stdin (format ${form})`;
+      const copy = `copy ${sqlName(history.name)} (${columnList(history)}) from stdin (format ${form})`;
       await copyIn(client, copy, rows.direct.chunks());
     }
     if (rows.staged.rows === 0) return;
-    await stage(session, table, history, rows);
+    await stage(session, history, rows);
     for (const group of rows.groups) {
       const isMoved = movedFrom !== null && group !== movedFrom;
-      await client.query(fillSql(table, history, group, isMoved ? movedFrom : group));
+      await client.query(fillSql(history, group, isMoved ? movedFrom : group));
     }
   });
   rows.release();
 }
 
-/** Writes the rows of a change that is applied by itself. */
+/** Writes the rows of a change that cannot be folded with others. */
 export async function writeSingle(
   session: MergeSession,
-  table: PreparedTable,
   history: PreparedHistory,
   batch: ChangeBatch,
   i: number,
@@ -53,7 +50,7 @@ export async function writeSingle(
   const rows = new HistoryRows(batch, history, session.form);
   rows.add(i, { row: null, before: null, moves: true });
   const deleted = rows.groups.find(({ op }) => op === "d") ?? null;
-  await writeHistory(session, table, history, rows, deleted);
+  await writeHistory(session, history, rows, deleted);
 }
 
 /** In the open transaction: the table was truncated by change `i`. */
@@ -90,62 +87,58 @@ async function withHistoryErrors(
   }
 }
 
-function columnList(table: PreparedTable, { columns }: PreparedHistory): string {
-  return sqlList([...columns.map((i) => table.columnNames[i]!), ...historyColumnNames]);
+function columnList({ columns }: PreparedHistory): string {
+  return sqlList([...columns.map(({ name }) => name), ...historyColumnNames]);
 }
 
-async function stage(
-  session: MergeSession,
-  table: PreparedTable,
-  history: PreparedHistory,
-  rows: HistoryRows,
-): Promise<void> {
+async function stage(session: MergeSession, history: PreparedHistory, rows: HistoryRows): Promise<void> {
   const { client, form, staging } = session;
-  const name = stagingName(table);
+  const name = history.staging;
   const known = staging.get(name);
-  if (!known) await client.query(createStagingSql(table, history));
+  if (!known) await client.query(createStagingSql(history));
   else if (known.dirty) await client.query(`truncate pg_temp.${name}`);
   staging.set(name, { dirty: true, outlivesRollback: known?.outlivesRollback ?? false });
   await copyIn(client, `copy pg_temp.${name} from stdin (format ${form})`, rows.staged.chunks());
 }
 
-function stagingName({ staging }: PreparedTable): string {
-  return `${staging}_h`;
-}
-
-function createStagingSql(table: PreparedTable, { columns }: PreparedHistory): string {
-  const values = columns.map((i) => `c${i} ${table.columns[i]!.plainType}`);
+function createStagingSql({ columns, staging }: PreparedHistory): string {
+  const values = columns.map(({ at, plainType }) => `c${at} ${plainType}`);
   const own = ["g int4", "at timestamptz", "lsn pg_lsn", "ord int8"];
-  return `create temporary table ${stagingName(table)} (${[...values, ...own].join(", ")}) on commit delete rows`;
+  return `create temporary table ${staging} (${[...values, ...own].join(", ")}) on commit delete rows`;
 }
 
 /**
- * Appends the staged rows of a group, with the missing values from the table's rows. `by`: the group whose rows have the keys of those. A row that the
- * table lacks leaves them null.
+ * Appends the staged rows of a group, with the missing values from the row that the history had last before them; where it has none, from the table's.
+ * `by`: the group whose rows have the keys of those. What neither has is null.
  */
-function fillSql(
-  table: PreparedTable,
-  history: PreparedHistory,
-  { number, op, missing }: StagedGroup,
-  by: StagedGroup,
-): string {
-  const name = `pg_temp.${stagingName(table)}`;
-  const values = history.columns.map((i) =>
-    missing.includes(i) ? `t.${escapeIdentifier(table.columnNames[i]!)}` : `n.c${i}`,
-  );
+function fillSql(history: PreparedHistory, { number, op, missing }: StagedGroup, by: StagedGroup): string {
+  const staged = `pg_temp.${history.staging}`;
   const isOwn = by.number === number;
-  const keys = isOwn ? `${name} n` : `${name} n, ${name} s`;
-  const condition = isOwn ? `n.g = ${number}` : `n.g = ${number} and s.g = ${by.number}`;
+  const [keys, key] = isOwn ? [`${staged} n`, "n"] : [`${staged} n, ${staged} s`, "s"];
+  const found = (name: string) => {
+    const column = escapeIdentifier(name);
+    return history.rows === null
+      ? `h.${column}`
+      : `case when h._sm_op is null then t.${column} else h.${column} end`;
+  };
+  const values = history.columns.map(({ at, name }) => (missing.includes(at) ? found(name) : `n.c${at}`));
+  const before =
+    `left join lateral (select * from ${sqlName(history.name)} h where ${keyMatch(history, "h", key)} ` +
+    "and (h._sm_lsn, h._sm_ordinal) < (n.lsn, n.ord) order by h._sm_lsn desc, h._sm_ordinal desc limit 1) h on true ";
+  const inTable =
+    history.rows === null
+      ? ""
+      : `left join lateral (select * from ${history.rows} t where h._sm_op is null and ${keyMatch(history, "t", key)} limit 1) t on true `;
   return (
-    `insert into ${sqlName(history.name)} (${columnList(table, history)}) ` +
-    `select ${[...values, `'${op}'`, "n.at", "n.lsn", "n.ord"].join(", ")} from ${keys} ` +
-    `left join lateral (select * from ${table.ownRows} t where ${keyMatch(table, isOwn ? "n" : "s")} limit 1) t on true ` +
-    `where ${condition}`
+    `insert into ${sqlName(history.name)} (${columnList(history)}) ` +
+    `select ${[...values, `'${op}'`, "n.at", "n.lsn", "n.ord"].join(", ")} from ${keys} ${before}${inTable}` +
+    `where n.g = ${number}${isOwn ? "" : ` and s.g = ${by.number}`}`
   );
 }
 
-function keyMatch({ key, columns }: PreparedTable, staged: string): string {
-  return key
-    .map((i) => equalSql(columns[i]!.indexed, `t.${escapeIdentifier(columns[i]!.name)}`, `${staged}.c${i}`))
+function keyMatch({ key, columns }: PreparedHistory, of: string, staged: string): string {
+  return columns
+    .filter(({ at }) => key.includes(at))
+    .map(({ at, name, indexed }) => equalSql(indexed, `${of}.${escapeIdentifier(name)}`, `${staged}.c${at}`))
     .join(" and ");
 }

@@ -1,30 +1,91 @@
-// A history that is ready for the rows of one relation's changes.
+// A history that is ready for the rows of changes of one relation.
 
-import type { Relation } from "../../../change/relation.ts";
+import type { TupleForm } from "../../../change/change-batch.ts";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { projectTuple, type TupleRef } from "../../../change/tuple.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { TargetName } from "../schema/target-name.ts";
+import { type KeyColumn, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
+import type { FollowedHistoryColumn } from "./history-ledger.ts";
 import { hasHistory } from "./history-naming.ts";
 
 export interface PreparedHistory {
   readonly name: TargetName;
-  /** Indexes of the relation's columns that it has. */
-  readonly columns: readonly number[];
+  readonly columns: readonly PreparedHistoryColumn[];
   /** Indexes of the relation's key; empty without one. */
   readonly key: readonly number[];
-  /** Of its columns, those beside the key. */
+  /** Of its columns, the indexes in the relation of those beside the key. */
   readonly besideKey: readonly number[];
+  /** The rows of the table as SQL, for values that the history has no row of; null: the table's rows are not those of then. */
+  readonly rows: string | null;
+  /** The staging table's name in pg_temp. It needs no quotes. */
+  readonly staging: string;
   /** The tuple with the columns that it has. */
   ofTuple(tuple: TupleRef): TupleRef;
 }
 
-export function prepareHistory(name: TargetName, { columns, key }: Relation): PreparedHistory {
-  const kept = columns.flatMap((column, i) => (hasHistory(column) ? [i] : []));
-  const areAll = kept.length === columns.length;
+export interface PreparedHistoryColumn {
+  /** In the relation. */
+  readonly at: number;
+  /** In the history. */
+  readonly name: string;
+  /** As `TargetColumn` has it. */
+  readonly plainType: string;
+  /** How the table's index compares it, if it is part of its key. */
+  readonly indexed: KeyColumn | undefined;
+}
+
+export interface HistoryParts {
+  readonly relation: Relation;
+  /** Null: the changes are from before the table's copy, and it has another shape maybe. */
+  readonly table: TargetTable | null;
+  readonly history: TargetTable;
+  readonly followed: readonly FollowedHistoryColumn[];
+  readonly form: TupleForm;
+  readonly staging: string;
+}
+
+/** Throws `stream_form_changed` if the history cannot take the relation's rows in the stream's form. */
+export function prepareHistory(parts: HistoryParts): PreparedHistory {
+  const { relation, table, history, form, staging } = parts;
+  const stored = new Map(history.columns.map((column) => [column.name, column]));
+  const index = table ? keyIndexOf(table, relation) : undefined;
+  const columns = relation.columns.flatMap((column, at): readonly PreparedHistoryColumn[] => {
+    const name = hasHistory(column) ? nameInHistory(column, parts.followed) : null;
+    const own = name === null ? undefined : stored.get(name);
+    if (name === null || !own) return [];
+    if (form === "binary" && own.binaryLayout !== column.binaryLayout) throw takesText(history.target);
+    const indexed = index?.columns.find((one) => one.column === column.name);
+    return [{ at, name, plainType: own.plainType, indexed }];
+  });
+  const kept = columns.map(({ at }) => at);
+  const areAll = kept.length === relation.columns.length;
   return {
-    name,
-    columns: kept,
-    key,
-    besideKey: kept.filter((i) => !key.includes(i)),
+    name: history.target,
+    columns,
+    key: relation.key,
+    besideKey: kept.filter((at) => !relation.key.includes(at)),
+    rows: table?.ownRows ?? null,
+    staging,
     ofTuple: (tuple) => (areAll ? tuple : projectTuple(tuple, kept)),
   };
+}
+
+/** A column that had another type is under the name that it had with it. Null: the history does not have it. */
+function nameInHistory(
+  { number, name, typeName }: Relation["columns"][number],
+  followed: readonly FollowedHistoryColumn[],
+): string | null {
+  const same = followed.find(
+    (column) =>
+      (number === 0 ? column.name === name : column.number === number) && column.sourceType === typeName,
+  );
+  return same?.name ?? null;
+}
+
+function takesText(history: TargetName): MillraceError {
+  return new MillraceError(
+    "stream_form_changed",
+    `The history ${qualifiedName(history)} has other types than the source's: text from here on.`,
+  );
 }
