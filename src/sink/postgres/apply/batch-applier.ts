@@ -11,7 +11,7 @@ import type { HistoryRows } from "../history/history-rows.ts";
 import { describeRefusedRows } from "../refusals/refused-rows.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
-import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
+import { InsertRuns, longValueBytes, NetChanges, relationsWithInsertsOnly } from "./net-changes.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
@@ -313,13 +313,4 @@ function belongsTo(batch: ChangeBatch, i: number, first: number): boolean {
     batch.transaction[i] === batch.transaction[first] &&
     batch.newStart[i] === batch.newStart[first]
   );
-}
-
-function relationsWithInsertsOnly(batch: ChangeBatch): readonly boolean[] {
-  const onlyInserts = batch.relations.map(() => true);
-  for (let i = 0; i < batch.count; i++) {
-    if (batch.kind[i] !== ChangeKind.insert && batch.kind[i] !== ChangeKind.shape)
-      onlyInserts[batch.relation[i]!] = false;
-  }
-  return onlyInserts;
 }

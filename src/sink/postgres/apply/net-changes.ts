@@ -24,6 +24,16 @@ interface InsertRun {
   rows: number;
 }
 
+/** For each relation of the batch, whether its changes in it are only inserts. */
+export function relationsWithInsertsOnly(batch: ChangeBatch): readonly boolean[] {
+  const onlyInserts = batch.relations.map(() => true);
+  for (let i = 0; i < batch.count; i++) {
+    if (batch.kind[i] !== ChangeKind.insert && batch.kind[i] !== ChangeKind.shape)
+      onlyInserts[batch.relation[i]!] = false;
+  }
+  return onlyInserts;
+}
+
 /** For tables whose changes in a batch are only inserts: their tuples go to COPY unchanged, run by run. */
 export class InsertRuns {
   readonly runs: InsertRun[] = [];
