@@ -7,6 +7,7 @@ import type { Fault } from "./api/error-handling.ts";
 import type { EventService, SampleService, Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
+import { tableOfTask } from "./connector/task.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { examineDisk } from "./doctor/disk-space.ts";
 import { LiveDoctorService } from "./doctor/doctor-service.ts";
@@ -33,6 +34,7 @@ import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
 import { Supervisor, type SupervisorContext } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
+import { startVerifySchedule } from "./runtime/verify-schedule.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
 import { openState, type State } from "./state/open-state.ts";
@@ -98,6 +100,10 @@ export async function startService(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
       startRun,
+      verified: (id, task, result) => {
+        metrics.verified(id, tableOfTask(task.spec), result);
+        alerts?.watch.verified(id, task, result);
+      },
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
       ...{ nowMs: Date.now, random: Math.random, sleep },
@@ -125,6 +131,8 @@ export async function startService(
     },
     ...{ events: hub, stopping: stopping.signal },
   });
+  const holds = (id: string) => supervisor.holds(id);
+  starting.use(startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }));
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
     acceptsHost: checksHost(settings) ? isLoopbackHost : null,

@@ -57,17 +57,27 @@ function reachable(start: string): Set<string> {
   return seen;
 }
 
-const sourceContract = ["source", "table-source", "change-stream"].map((name) => `src/source/${name}.ts`);
-const sinkContract = ["sink", "copy-sink", "sink-events"].map((name) => `src/sink/${name}.ts`);
+const sourceContract = ["source", "table-source", "verify-source", "change-stream"].map(
+  (name) => `src/source/${name}.ts`,
+);
+const sinkContract = ["sink", "copy-sink", "verify-sink", "sink-events"].map((name) => `src/sink/${name}.ts`);
 
 describe("who may import whom", () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     errors: [],
     change: ["src/errors"],
     connector: ["src/errors"],
-    connection: ["src/connector", "src/errors"],
-    source: ["src/change", "src/connection", "src/connector", "src/errors", "src/measure/shared-interval.ts"],
-    sink: ["src/change", "src/connection", "src/connector", "src/errors"],
+    comparison: ["src/change"],
+    connection: ["src/connector", "src/errors", "src/change/release-bytes.ts"],
+    source: [
+      "src/change",
+      "src/comparison",
+      "src/connection",
+      "src/connector",
+      "src/errors",
+      "src/measure/shared-interval.ts",
+    ],
+    sink: ["src/change", "src/comparison", "src/connection", "src/connector", "src/errors"],
     // Rows as messages: no I/O. What the delivery of messages needs is the same for each transport.
     "sink/format": ["src/change", "src/connector", "src/errors"],
     "sink/delivery": [
@@ -88,11 +98,19 @@ describe("who may import whom", () => {
       ...["src/change", "src/connection", "src/connector", "src/errors"],
       ...["src/sink/http", "src/sink/format", "src/sink/delivery", ...sinkContract],
     ],
-    "sink/postgres": ["src/change", "src/connection", "src/connector", "src/errors", ...sinkContract],
+    "sink/postgres": [
+      "src/change",
+      "src/comparison",
+      "src/connection",
+      "src/connector",
+      "src/errors",
+      ...sinkContract,
+    ],
     measure: [],
     // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
     pipeline: [
-      ...["src/change", "src/measure", "src/errors", "src/connector/task.ts"],
+      ...["src/change", "src/comparison", "src/measure", "src/errors"],
+      ...["src/connector/task.ts", "src/connector/verification.ts"],
       ...[...sourceContract, ...sinkContract],
     ],
     api: ["src/connector", "src/errors"],

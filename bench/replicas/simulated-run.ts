@@ -48,7 +48,7 @@ export class SimulatedRun implements RunAttempt {
     this.#isBusy = id.startsWith(busyPrefix);
     this.#table = {
       ...{ id: 1, schema: "public", name: `t_${id}`, state: "Streaming", reason: null, commands: [] },
-      ...{ copy: null, rowsIn: 0, lastChangeMs: null },
+      ...{ copy: null, rowsIn: 0, lastChangeMs: null, history: false },
     };
     this.ended = this.#end.promise;
     void this.#begin(deliveryKind(sink));

@@ -1,7 +1,8 @@
 // Watches the statuses of the connectors that this replica holds, and hands on the alerts that are due.
 
 import type { SetAsideTable, Status } from "../connector/status.ts";
-import type { Task } from "../connector/task.ts";
+import { type Task, tableOfTask } from "../connector/task.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 import type { Alert, LostReplica, SlotDanger } from "./alert.ts";
 import { ConnectorAlerts } from "./connector-alerts.ts";
 import { ReplicaAlerts } from "./replica-alerts.ts";
@@ -29,9 +30,17 @@ export class AlertWatch {
   }
 
   taskFailed(connectorId: string, { id, spec, reason = "" }: Task): void {
-    const { schema = "", name = "" } = spec.Snapshot ?? {};
+    const { schema, name } = tableOfTask(spec);
     const failed = { id, schema, name, reason };
     this.#tell(connectorId, (alerts, nowMs) => alerts.taskFailed(failed, nowMs));
+  }
+
+  verified(connectorId: string, { id, spec }: Task, result: VerifyResult): void {
+    const differing = result.missing + result.extra + result.changed;
+    if (differing === 0) return;
+    const { schema, name } = tableOfTask(spec);
+    const table = { id, schema, name, differing, repaired: result.repaired };
+    this.#tell(connectorId, (alerts, nowMs) => alerts.differs(table, nowMs));
   }
 
   /** Another replica is lost, and this one was the first to find out. */

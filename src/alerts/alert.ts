@@ -10,6 +10,7 @@ export const alertTypes = [
   "source.log_in_danger",
   "table.set_aside",
   "task.failed",
+  "verify.differs",
   "replica.lost",
 ] as const;
 export type AlertType = (typeof alertTypes)[number];
@@ -36,6 +37,16 @@ export interface FailedTask {
   readonly schema: string;
   readonly name: string;
   readonly reason: string;
+}
+
+/** A table that a verification has found to differ from its source. */
+export interface DifferingTable {
+  readonly id: string;
+  readonly schema: string;
+  readonly name: string;
+  /** Rows. */
+  readonly differing: number;
+  readonly repaired: number;
 }
 
 /** A replica that has died, or cannot reach the state. */
@@ -105,9 +116,22 @@ export function tablesAlert(connector: string, atMs: number, tables: readonly Se
 export function tasksAlert(connector: string, atMs: number, tasks: readonly FailedTask[]): Alert {
   const named = tasks.slice(0, maxListed).map((task) => ({ ...task, reason: withoutValues(task.reason) }));
   const [first] = named;
-  const what = tasks.length === 1 ? `The snapshot of ${nameOf(named)}` : `${tasks.length} snapshots`;
+  const what = tasks.length === 1 ? `The task of table ${nameOf(named)}` : `${tasks.length} tasks`;
   const text = `${what} by connector ${connector} failed: ${first?.reason ?? ""}`;
   return alert("task.failed", connector, atMs, text, { count: tasks.length, tasks: named });
+}
+
+export function differencesAlert(connector: string, atMs: number, tables: readonly DifferingTable[]): Alert {
+  const [first] = tables;
+  const repaired = first && first.repaired > 0 ? ` ${first.repaired} were repaired.` : "";
+  const text =
+    tables.length === 1
+      ? `Table ${nameOf(tables)} at the sink of connector ${connector} differs from its source in ${first?.differing} rows.${repaired}`
+      : `${tables.length} tables at the sink of connector ${connector} differ from their source.`;
+  return alert("verify.differs", connector, atMs, text, {
+    count: tables.length,
+    tables: tables.slice(0, maxListed),
+  });
 }
 
 export function replicasAlert(atMs: number, replicas: readonly LostReplica[]): Alert {

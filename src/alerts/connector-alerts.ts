@@ -6,6 +6,8 @@ import type { SetAsideTable, Status } from "../connector/status.ts";
 import {
   type Alert,
   type AlertType,
+  type DifferingTable,
+  differencesAlert,
   type FailedTask,
   failedAlert,
   logAlert,
@@ -53,6 +55,8 @@ export class ConnectorAlerts {
   readonly #toldTables = new Set<string>();
   #tasks: FailedTask[] = [];
   #firstTaskMs = 0;
+  #differing: DifferingTable[] = [];
+  #firstDifferingMs = 0;
   readonly #sentMs = new Map<AlertType, number>();
 
   constructor(private readonly id: string) {}
@@ -87,6 +91,11 @@ export class ConnectorAlerts {
     if (this.#tasks.length < maxTasks) this.#tasks.push(task);
   }
 
+  differs(table: DifferingTable, nowMs: number): void {
+    if (this.#differing.length === 0) this.#firstDifferingMs = nowMs;
+    if (this.#differing.length < maxTasks) this.#differing.push(table);
+  }
+
   /** The alerts that are due. They count as told. */
   due(nowMs: number): Alert[] {
     const alerts = [
@@ -95,6 +104,7 @@ export class ConnectorAlerts {
       this.#ofLog(nowMs),
       this.#ofTables(nowMs),
       this.#ofTasks(nowMs),
+      this.#ofDifferences(nowMs),
     ].filter((alert) => alert !== null);
     for (const { type } of alerts) this.#sentMs.set(type, nowMs);
     return alerts;
@@ -160,6 +170,13 @@ export class ConnectorAlerts {
     if (tasks.length === 0 || !this.#mayTell("task.failed", nowMs)) return null;
     this.#tasks = [];
     return tasksAlert(this.id, this.#firstTaskMs, tasks);
+  }
+
+  #ofDifferences(nowMs: number): Alert | null {
+    const tables = this.#differing;
+    if (tables.length === 0 || !this.#mayTell("verify.differs", nowMs)) return null;
+    this.#differing = [];
+    return differencesAlert(this.id, this.#firstDifferingMs, tables);
   }
 
   #untoldTables(): readonly SetAsideTable[] {

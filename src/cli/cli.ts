@@ -18,6 +18,7 @@ import { listTables } from "./table-commands.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
 import { type CommandContext, ownTerminal } from "./terminal.ts";
 import { plainLines } from "./text-table.ts";
+import { type VerifyFlags, verifyTables } from "./verify-command.ts";
 
 interface CommonFlags {
   readonly url?: string;
@@ -63,6 +64,7 @@ export function addServiceCommands(program: Command): void {
   addConnectors(program);
   addTables(program);
   addTasks(program);
+  addVerify(program);
   addInspection(program);
   addDoctor(program);
 }
@@ -142,6 +144,17 @@ function addTables(program: Command): void {
     .addHelpText("after", access)
     .action((connector: string, flags: CommonFlags) =>
       run(flags, (context) => listTables(context, connector)),
+    );
+}
+
+function addVerify(program: Command): void {
+  addTo(program, "verify <connector> [table]", "Compares tables at a Postgres sink with their source, now.")
+    .option("--repair <how>", "dry-run: show SQL for what differs; apply: mend exactly the rows that differ")
+    .option("--sample <percent>", "compare so many percent of the rows only")
+    .option("-w, --watch", "wait for the result; the exit code is 1 if something differs")
+    .addHelpText("after", access)
+    .action((connector: string, table: string | undefined, flags: CommonFlags & VerifyFlags) =>
+      run(flags, (context) => verifyTables(context, connector, table, flags)),
     );
 }
 

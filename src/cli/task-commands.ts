@@ -63,6 +63,20 @@ export async function moveTask(
 
 /** Returns when all tasks are done. Throws when one has failed or was cancelled. */
 async function watchTasks(context: CommandContext, connector: string, first: readonly Task[]): Promise<void> {
+  const tasks = await untilOver(context, connector, first);
+  if (context.json) printJson(context.terminal, tasks);
+  const failed = tasks.filter(({ state }) => state !== "Done");
+  if (failed.length > 0) {
+    throw new CommandFailure(failed.map(({ id, state, reason }) => `${id}: ${reason ?? state}`).join("\n"));
+  }
+}
+
+/** Shows how far the tasks are. Returns them when all are over. */
+export async function untilOver(
+  context: CommandContext,
+  connector: string,
+  first: readonly Task[],
+): Promise<readonly Task[]> {
   const { terminal, json } = context;
   let tasks = first;
   let printed = new Map<string, Task>();
@@ -75,14 +89,9 @@ async function watchTasks(context: CommandContext, connector: string, first: rea
       }
       printed = new Map(tasks.map((task) => [task.id, task]));
     }
-    if (tasks.every(isOver)) break;
+    if (tasks.every(isOver)) return tasks;
     await Bun.sleep(pollMs);
     tasks = await Promise.all(tasks.map((task) => (isOver(task) ? task : one(context, connector, task.id))));
-  }
-  if (json) printJson(terminal, tasks);
-  const failed = tasks.filter(({ state }) => state !== "Done");
-  if (failed.length > 0) {
-    throw new CommandFailure(failed.map(({ id, state, reason }) => `${id}: ${reason ?? state}`).join("\n"));
   }
 }
 
@@ -99,7 +108,7 @@ function show({ terminal, json }: CommandContext, task: Task): void {
   else terminal.print(taskTable([task], terminal.width));
 }
 
-function tasksPath(connector: string): string {
+export function tasksPath(connector: string): string {
   return `${connectorPath(connector)}/tasks`;
 }
 

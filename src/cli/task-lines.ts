@@ -1,6 +1,7 @@
 // Formats tasks as lines of text, for a list and for watching. Pure.
 
 import type { Task } from "../connector/task.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 import { cut, oneLine, padTo, textTable } from "./text-table.ts";
 
 const barWidth = 20;
@@ -58,9 +59,10 @@ function bar(task: Task): string {
   return `[${"#".repeat(done)}${"-".repeat(barWidth - done)}] ${percent}`;
 }
 
-function counted({ progress }: Task): string {
+function counted({ progress, spec }: Task): string {
   if (!progress) return "";
-  return `${progress.rows.toLocaleString("en-US")} rows, ${bytesText(progress.bytes)}`;
+  const rows = `${progress.rows.toLocaleString("en-US")} rows`;
+  return spec.Verify ? rows : `${rows}, ${bytesText(progress.bytes)}`;
 }
 
 function bytesText(bytes: number): string {
@@ -69,12 +71,22 @@ function bytesText(bytes: number): string {
 }
 
 /** `attempt` counts failed attempts. */
-function why({ state, attempt, reason, next_attempt_at: next }: Task): string {
+function why({ state, attempt, reason, result, next_attempt_at: next }: Task): string {
   const isOver = state === "Failed" || state === "Cancelled" || state === "Done";
   const tries = attempt > 0 ? `attempt ${isOver ? attempt : attempt + 1}${next ? ` at ${next}` : ""}` : "";
-  return [tries, reason].filter(Boolean).join(": ");
+  return [tries, result ? foundText(result) : reason].filter(Boolean).join(": ");
 }
 
 function tableOf({ spec }: Task): string {
-  return spec.Snapshot ? `${spec.Snapshot.schema}.${spec.Snapshot.name}` : "";
+  const table = spec.Snapshot ?? spec.Verify;
+  return table ? `${table.schema}.${table.name}` : "";
+}
+
+/** What a verification has found, in one sentence. Pure. */
+export function foundText({ rows, missing, extra, changed, repaired }: VerifyResult): string {
+  const count = (number: number) => number.toLocaleString("en-US");
+  const differing = missing + extra + changed;
+  if (differing === 0) return `${count(rows)} rows are equal`;
+  const kinds = `${count(missing)} missing, ${count(extra)} extra, ${count(changed)} changed`;
+  return `${count(differing)} rows differ of ${count(rows)}: ${kinds}${repaired > 0 ? `; ${count(repaired)} repaired` : ""}`;
 }

@@ -32,6 +32,12 @@ const copiedRows = wholeNumber({
     "in bytes alone, which holds in any case. A Postgres sink is sent bytes as they come, and no row is held for it.",
 });
 
+const verifyHours = wholeNumber({
+  maximum: 8_760,
+  description:
+    "Compare each table at a Postgres sink with its source when it was last compared so many hours ago, one after the other; 0: never.",
+});
+
 const ScheduleSchema = taggedUnion(
   {
     rate: Type.Optional(
@@ -65,6 +71,7 @@ const LimitsRequestSchema = strictObject({
     }),
   ),
   snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(copiedRows) })),
+  verify: Type.Optional(strictObject({ every_hours: Type.Optional(verifyHours) })),
 });
 
 const IdentifierNamingRequestSchema = taggedUnion({
@@ -99,6 +106,7 @@ export type ConnectorRequest = Static<typeof ConnectorRequestSchema>;
 const LimitsSchema = strictObject({
   cdc: strictObject({ flush_interval_ms: flushInterval, max_buffer_rows: bufferRows }),
   snapshot: strictObject({ max_buffer_rows: copiedRows }),
+  verify: strictObject({ every_hours: verifyHours }),
 });
 export type Limits = Static<typeof LimitsSchema>;
 

@@ -2,6 +2,7 @@
 
 import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+import { VerifiedSchema, type VerifiedTable } from "./verification.ts";
 
 export const TableStateSchema = oneOf(
   ["Waiting", "Copying", "Streaming", "SetAside", "Unreadable", "Excluded"],
@@ -51,6 +52,7 @@ export const TableStatusSchema = strictObject(
     last_change_at: Type.Optional(
       timestamp("When the last of them was committed, by the source's clock. Left out before the first."),
     ),
+    verified: Type.Optional(VerifiedSchema),
     history: Type.Boolean({
       description:
         "Whether every change of the table is kept at the sink (`history_enabled`). Always false for a webhook and for Kafka, which get every change anyway.",
@@ -70,3 +72,18 @@ export const TableStatusesSchema = strictObject(
   },
 );
 export type TableStatuses = Static<typeof TableStatusesSchema>;
+
+/** The tables with what their last comparisons have found. */
+export function withVerified(
+  tables: readonly TableStatus[],
+  verified: readonly VerifiedTable[],
+): readonly TableStatus[] {
+  if (verified.length === 0) return tables;
+  const keyOf = ({ schema, name }: { readonly schema: string; readonly name: string }) =>
+    JSON.stringify([schema, name]);
+  const known = new Map(verified.map((table) => [keyOf(table), table.verified]));
+  return tables.map((table) => {
+    const last = known.get(keyOf(table));
+    return last ? { ...table, verified: last } : table;
+  });
+}

@@ -9,7 +9,8 @@
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
-import type { SnapshotSpec, Task, TaskProgress, TaskRequest, TaskSpec } from "./task.ts";
+import type { Task, TaskProgress, TaskRequest, TaskSpec } from "./task.ts";
+import type { VerifyResult } from "./verification.ts";
 
 /** After so many attempts a task fails permanently. */
 export const maxTaskAttempts = 5;
@@ -21,11 +22,17 @@ export const keptForTaskMs = 3 * maxBackoffMs;
 
 /** The complete spec of a request. The default `database` is the source connection's. */
 export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {
-  const { Snapshot: snapshot } = request;
+  const { Snapshot: snapshot, Verify: verify } = request;
+  const database = (snapshot ?? verify)?.database ?? connector.source.postgres?.connection.database ?? "";
+  if (verify) {
+    const { schema, name, repair = "None", sample_percent: percent } = verify;
+    const isSample = percent !== undefined && percent < 100;
+    return { Verify: { database, schema, name, repair, ...(isSample ? { sample_percent: percent } : {}) } };
+  }
   if (!snapshot) return {};
   return {
     Snapshot: {
-      database: snapshot.database ?? connector.source.postgres?.connection.database ?? "",
+      database,
       schema: snapshot.schema,
       name: snapshot.name,
       truncate: snapshot.truncate ?? false,
@@ -41,7 +48,8 @@ export function isSameSpec(a: TaskSpec, b: TaskSpec): boolean {
 
 /** A canonical text of the spec, for a unique index: equal for equal specs only. */
 export function specKey(spec: TaskSpec): string {
-  const { Snapshot: s } = spec;
+  const { Snapshot: s, Verify: v } = spec;
+  if (v) return JSON.stringify(["Verify", v.database, v.schema, v.name, v.repair, v.sample_percent ?? 100]);
   return JSON.stringify(s ? ["Snapshot", s.database, s.schema, s.name, s.truncate, s.force_parallel] : []);
 }
 
@@ -65,11 +73,11 @@ export function claimTask(task: Task): Task {
   return { ...rest, state: "Running" };
 }
 
-/** Running → Done. Throws `conflict` in any other state. */
-export function finishTask(task: Task): Task {
+/** Running → Done. `result`: of a verification. Throws `conflict` in any other state. */
+export function finishTask(task: Task, result: VerifyResult | null = null): Task {
   if (task.state !== "Running") throw refused(task, "finish");
   const { reason: _, next_attempt_at: __, ...rest } = task;
-  return { ...rest, state: "Done" };
+  return { ...rest, state: "Done", ...(result ? { result } : {}) };
 }
 
 export interface TaskFailure {
@@ -125,11 +133,6 @@ export function retryTask(task: Task): Task {
 /** The progress as the API shows it. The estimate is never below the actual count. */
 export function taskProgress(rows: number, bytes: number, estimatedRows: number): TaskProgress {
   return { rows, bytes, estimated_rows: Math.max(rows, estimatedRows) };
-}
-
-/** The table of a task. */
-export function snapshotOf(task: Task): SnapshotSpec | undefined {
-  return task.spec.Snapshot;
 }
 
 function refused(task: Task, verb: string): MillraceError {

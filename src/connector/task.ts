@@ -3,6 +3,7 @@
 
 import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
+import { repairs, VerifyResultSchema } from "./verification.ts";
 
 const identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 
@@ -16,6 +17,18 @@ const truncate = Type.Boolean({
 });
 const forceParallel = Type.Boolean({ description: "Copy in parallel chunks however small the table is." });
 
+const repair = oneOf(repairs, {
+  description:
+    "What becomes of rows that differ. `None`: they are counted. `DryRun`: the result has SQL for the rows of its sample, with their values. " +
+    "`Apply`: they are replaced by the source's rows, and nothing else is touched.",
+});
+const samplePercent = Type.Number({
+  minimum: 0.1,
+  maximum: 100,
+  description:
+    "Compare so many percent of the rows only, chosen by their keys, always the same ones; left out: all.",
+});
+
 export const TaskRequestSchema = taggedUnion(
   {
     Snapshot: Type.Optional(
@@ -26,8 +39,19 @@ export const TaskRequestSchema = taggedUnion(
         force_parallel: Type.Optional(forceParallel),
       }),
     ),
+    Verify: Type.Optional(
+      strictObject({
+        ...snapshotTable,
+        database: Type.Optional(database),
+        repair: Type.Optional(repair),
+        sample_percent: Type.Optional(samplePercent),
+      }),
+    ),
   },
-  { description: "The kind of the task: `Snapshot` copies one table as of a single point in time." },
+  {
+    description:
+      "The kind of the task: `Snapshot` copies one table as of a single point in time. `Verify` compares one table at a Postgres sink with its source.",
+  },
 );
 export type TaskRequest = Static<typeof TaskRequestSchema>;
 
@@ -40,8 +64,29 @@ export const SnapshotSpecSchema = strictObject({
 /** A table to copy, every default filled. */
 export type SnapshotSpec = Static<typeof SnapshotSpecSchema>;
 
-export const TaskSpecSchema = taggedUnion({ Snapshot: Type.Optional(SnapshotSpecSchema) });
+export const VerifySpecSchema = strictObject({
+  database,
+  ...snapshotTable,
+  repair,
+  sample_percent: Type.Optional(samplePercent),
+});
+/** A table to compare, every default filled. */
+export type VerifySpec = Static<typeof VerifySpecSchema>;
+
+export const TaskSpecSchema = taggedUnion({
+  Snapshot: Type.Optional(SnapshotSpecSchema),
+  Verify: Type.Optional(VerifySpecSchema),
+});
 export type TaskSpec = Static<typeof TaskSpecSchema>;
+
+/** The table of a task. */
+export type TaskTable = Pick<SnapshotSpec, "database" | "schema" | "name">;
+
+export function tableOfTask({ Snapshot, Verify }: TaskSpec): TaskTable {
+  const table = Snapshot ?? Verify;
+  if (!table) throw new Error("a task of no kind");
+  return table;
+}
 
 export const taskStates = ["Pending", "Running", "Done", "Failed", "Cancelled"] as const;
 export const TaskStateSchema = oneOf(taskStates);
@@ -63,5 +108,6 @@ export const TaskSchema = strictObject({
   attempt: Type.Integer({ minimum: 0, description: "Attempts that have failed so far." }),
   next_attempt_at: Type.Optional(timestamp()),
   progress: Type.Optional(TaskProgressSchema),
+  result: Type.Optional(VerifyResultSchema),
 });
 export type Task = Static<typeof TaskSchema>;

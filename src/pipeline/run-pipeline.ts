@@ -179,7 +179,7 @@ class PipelineRun {
     const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
     await using running = copiesOfStream(
       this.request,
-      { source, sink, states, position, events },
+      { source, sink, states, position, events, lagBytes: () => stream.lag().bytes },
       context,
       ended,
     );

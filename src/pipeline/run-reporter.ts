@@ -1,7 +1,8 @@
 // What a run reports and asks for. Whoever runs the pipeline decides where reports go.
 
 import type { Position } from "../change/checkpoint.ts";
-import type { SnapshotSpec } from "../connector/task.ts";
+import type { TaskSpec } from "../connector/task.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { SetAsideTable } from "../sink/sink-events.ts";
 import type { BatchDistributions } from "./batch-measures.ts";
@@ -69,13 +70,14 @@ export interface RunReporter {
   tables(report: TablesReport): void;
 }
 
-/** A snapshot task that waits for the run. */
+/** A task that waits for the run. */
 export interface OfferedTask {
-  readonly spec: SnapshotSpec;
+  readonly spec: TaskSpec;
   /** Takes the task over. False: it was cancelled. */
   claim(): Promise<boolean>;
   progress(rows: number, bytes: number, estimatedRows: number): void;
-  done(): void;
+  /** `result`: of a verification. */
+  done(result?: VerifyResult): void;
   failed(error: MillraceError): void;
 }
 

@@ -1,7 +1,9 @@
 // The events that a streaming run waits for, one at a time: a batch, a task, an action between two batches, changed tables, or the stop. `next`
 // waits on one promise of its own: racing long-lived promises would leave a handler on them for each batch.
 
+import { cutBatch } from "../change/batch-cut.ts";
 import type { ChangeBatch } from "../change/change-batch.ts";
+import type { Lsn } from "../change/lsn.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 import type { Source } from "../source/source.ts";
 import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
@@ -14,6 +16,13 @@ export type StreamEvent =
   | { readonly type: "tables" }
   | { readonly type: "stop" };
 
+/** Something to run when exactly what was committed before an LSN is written. */
+interface Cut {
+  readonly at: Lsn;
+  readonly run: () => Promise<void>;
+  isReached: boolean;
+}
+
 export class StreamEvents implements Disposable {
   #batch: "not asked" | "asked" | ChangeBatch = "not asked";
   #tables: "not watched" | "watched" | "changed" = "not watched";
@@ -23,6 +32,8 @@ export class StreamEvents implements Disposable {
   readonly #actions: (() => Promise<void>)[] = [];
   /** The last event was an action: a batch that is there comes next. */
   #wasAction = false;
+  /** Only batches are handed out before it is reached. */
+  #cut: Cut | null = null;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
@@ -73,6 +84,40 @@ export class StreamEvents implements Disposable {
   }
 
   /**
+   * Runs `action` when exactly what was committed before the LSN is written that `place` returns. `place` runs between two batches, so that the
+   * stream has not passed the LSN, and the stream waits for it. Null: it is given up, and so is `action`. Rejects with the reason of `signal` if
+   * that fires before.
+   */
+  async exactlyAt<T>(
+    place: () => Promise<Lsn | null>,
+    action: () => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T | null> {
+    const result = Promise.withResolvers<T | null>();
+    const run = () => action().then(result.resolve, result.reject);
+    let cut: Cut | null = null;
+    await this.betweenBatches(async () => {
+      const at = await place();
+      if (at === null) return result.resolve(null);
+      this.#cut = cut = { at, run, isReached: false };
+      this.stream.reach(at);
+    }, signal);
+    const leave = () => {
+      if (cut === null || this.#cut !== cut) return;
+      this.#cut = null;
+      result.reject(signal.reason);
+      this.wake();
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
+    try {
+      return await result.promise;
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+  }
+
+  /**
    * Waits for the next event. `isWhole`: the sink is between two transactions, so that events other than batches may come. `mayRun`: which tasks
    * may run now; call `wake` when that changes.
    */
@@ -95,6 +140,7 @@ export class StreamEvents implements Disposable {
 
   #take(isWhole: boolean, mayRun: (task: OfferedTask) => boolean): StreamEvent | null {
     if (this.stop.aborted) return { type: "stop" };
+    if (this.#cut) return this.#takeBefore(this.#cut, isWhole);
     const mayInterrupt = isWhole && this.#isCaughtUp;
     const task = mayInterrupt ? this.tasks.take(mayRun) : null;
     if (task) return { type: "task", task };
@@ -111,6 +157,20 @@ export class StreamEvents implements Disposable {
     const batch = this.#batch;
     this.#batch = "not asked";
     return { type: "batch", batch };
+  }
+
+  /** No other action may run before the cut: it could write rows of a later point. */
+  #takeBefore(cut: Cut, isWhole: boolean): StreamEvent | null {
+    if (!cut.isReached && typeof this.#batch !== "string") {
+      const { before, after, isReached } = cutBatch(this.#batch, cut.at);
+      this.#batch = after ?? "not asked";
+      cut.isReached = isReached;
+      if (before) return { type: "batch", batch: before };
+    }
+    if (!cut.isReached || !isWhole) return null;
+    this.#cut = null;
+    this.#wasAction = true;
+    return { type: "action", run: cut.run };
   }
 
   #ask(): void {

@@ -17,7 +17,7 @@ import { type Precondition, requireCondition, unconditional } from "../connector
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
-import type { TableStatus } from "../connector/table-status.ts";
+import { type TableStatus, withVerified } from "../connector/table-status.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import {
@@ -128,8 +128,10 @@ export class StoredConnectorService implements ConnectorService {
   }
 
   async tables(id: string): Promise<readonly TableStatus[]> {
-    const { runId } = await this.context.state.connectors.get(id);
-    return this.context.statuses.tables(id, runId);
+    const { state, statuses } = this.context;
+    const { runId } = await state.connectors.get(id);
+    const verified = await state.tasks.verified(id);
+    return withVerified(await statuses.tables(id, runId), verified);
   }
 
   async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {

@@ -5,6 +5,7 @@
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { Task } from "../connector/task.ts";
 import type { Term } from "../connector/term.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { DroppedBy } from "../source/source.ts";
@@ -17,6 +18,8 @@ import { type RunContext, superviseRun } from "./supervised-run.ts";
 import { TaskDispatcher } from "./task-dispatcher.ts";
 
 export interface SupervisionContext extends CleanupContext, RunContext {
+  /** A verification has ended; left out: nobody wants to know. */
+  verified?(connectorId: string, task: Task, result: VerifyResult): void;
   /** A task of the connector has failed for good; left out: nobody wants to know. */
   taskFailed?(connectorId: string, task: Task): void;
   /** Whether somebody wants the connector to run; left out: nobody wants to know. */
@@ -68,6 +71,7 @@ export class SupervisedConnector {
     this.tasks = new TaskDispatcher(id, {
       ...{ ...context, term, store: context.state.tasks, log: this.#log },
       onTaskWaiting: () => this.#loop?.taskDue(),
+      onVerified: (task, result) => context.verified?.(id, task, result),
       onTaskFailed: (task) => context.taskFailed?.(id, task),
     });
   }

@@ -2,15 +2,9 @@
 // src/connector/task-state.ts decides which transitions are allowed, inside the store's transaction.
 
 import type { Task, TaskProgress } from "../connector/task.ts";
-import {
-  claimTask,
-  failTask,
-  finishTask,
-  isEligible,
-  recoverTask,
-  snapshotOf,
-} from "../connector/task-state.ts";
+import { claimTask, failTask, finishTask, isEligible, recoverTask } from "../connector/task-state.ts";
 import type { Term } from "../connector/term.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { TaskStore } from "../state/stores/task-store.ts";
@@ -26,6 +20,8 @@ export interface TaskDispatcherContext {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   /** A task is due while no attempt is running. */
   readonly onTaskWaiting: () => void;
+  /** A verification has ended. */
+  readonly onVerified: (task: Task, result: VerifyResult) => void;
   /** A task has failed for good. */
   readonly onTaskFailed: (task: Task) => void;
 }
@@ -130,13 +126,21 @@ export class TaskDispatcher {
     });
   }
 
-  ended(taskId: string, error: MillraceError | null): void {
+  /** `result`: of a verification. */
+  done(taskId: string, result: VerifyResult | null): void {
+    this.#ended(taskId, ({ progress }) => this.#finish(taskId, progress, result));
+  }
+
+  failed(taskId: string, error: MillraceError): void {
+    this.#ended(taskId, ({ progress }) => this.#fail(taskId, error, progress));
+  }
+
+  #ended(taskId: string, store: (task: RunningTask) => Promise<void>): void {
     const task = this.#running.get(taskId);
     if (!task) return;
     this.#running.delete(taskId);
     this.#enqueue(async () => {
-      if (error) await this.#fail(taskId, error, task.progress);
-      else await this.#finish(taskId, task.progress);
+      await store(task);
       await this.#offerDue();
     });
   }
@@ -154,12 +158,11 @@ export class TaskDispatcher {
     const nowMs = this.context.nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
     for (const task of await this.context.store.pending(this.connectorId)) {
-      const spec = snapshotOf(task);
       if (!isEligible(task, nowMs)) nextMs = Math.min(nextMs, Date.parse(task.next_attempt_at ?? ""));
-      else if (spec && run === null) this.context.onTaskWaiting();
-      else if (spec && !this.#offered.has(task.id)) {
+      else if (run === null) this.context.onTaskWaiting();
+      else if (!this.#offered.has(task.id)) {
         this.#offered.add(task.id);
-        run?.offerTask(task.id, spec);
+        run.offerTask(task.id, task.spec);
       }
     }
     if (nextMs < Number.POSITIVE_INFINITY) {
@@ -187,11 +190,12 @@ export class TaskDispatcher {
 
   // Each of these may run twice, when the store made the transition and its answer was lost.
 
-  async #finish(taskId: string, progress: TaskProgress | null): Promise<void> {
-    await this.#change(taskId, (task) =>
-      task.state === "Running" ? finishTask(withProgress(task, progress)) : null,
+  async #finish(taskId: string, progress: TaskProgress | null, result: VerifyResult | null): Promise<void> {
+    const task = await this.#change(taskId, (current) =>
+      current.state === "Running" ? finishTask(withProgress(current, progress), result) : null,
     );
     this.context.log.info({ task: taskId }, "task done");
+    if (result !== null && task) this.context.onVerified(task, result);
   }
 
   async #fail(taskId: string, error: MillraceError, progress: TaskProgress | null): Promise<void> {

@@ -19,6 +19,7 @@ import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { Term } from "../connector/term.ts";
 import type { CopySink } from "./copy-sink.ts";
 import type { SinkEvents, UnreadableTable } from "./sink-events.ts";
+import type { VerifySink } from "./verify-sink.ts";
 
 export interface Sink extends AsyncDisposable {
   /** Connects and tells where the sink stands. Null: nothing was ever begun, or it was forgotten. */
@@ -57,6 +58,9 @@ export interface Sink extends AsyncDisposable {
   computed?(tables: readonly TableShape[], sourceVersion: number): Promise<ComputedColumns>;
 
   readonly copies: CopySink;
+
+  /** Absent: nobody can read what was delivered. */
+  readonly verification?: VerifySink;
 
   /** Writes a batch. The batch's memory is not used any more once it returns. */
   write(batch: ChangeBatch): Promise<void>;

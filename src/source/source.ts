@@ -18,10 +18,13 @@ import type { MillraceError } from "../errors/millrace-error.ts";
 import type { ChangeStream } from "./change-stream.ts";
 import type { SourceState } from "./source-state.ts";
 import type { SnapshotPoint, TableSource } from "./table-source.ts";
+import type { VerifySource } from "./verify-source.ts";
 
 export interface Source extends TableSource, AsyncDisposable {
   /** The database that its tables are in. */
   readonly database: string;
+  /** Absent: its rows cannot be compared with a sink's. */
+  readonly verification?: VerifySource;
 
   /**
    * The selected tables as they are now. It changes nothing at the source: each table's coverage says which of its changes were not
@@ -81,13 +84,11 @@ export interface Source extends TableSource, AsyncDisposable {
   stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress?: boolean): Promise<ChangeStream>;
 }
 
-/** A table that the connector does not take. */
+/** A table that the connector does not take, by its OID; and why, for people. */
 export interface ExcludedTable {
-  /** Its OID. */
   readonly id: number;
   readonly schema: string;
   readonly name: string;
-  /** For people. */
   readonly reason: string;
 }
 
@@ -118,9 +119,8 @@ export interface SourceContext {
   readonly isBegun?: boolean;
 }
 
-/** Who drops what a connector has made at its source. Left out: somebody who is alone. */
+/** Who drops what a connector has made at its source. `confirm` rejects once a replica of a higher term may have made anything there. */
 export interface DroppedBy extends Pick<SourceContext, "owner" | "term"> {
-  /** Rejects once a replica of a higher term may have made anything there. */
   confirm?(): Promise<void>;
 }
 

@@ -18,6 +18,7 @@ import {
 } from "drizzle-orm/pg-core";
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { TaskSpec, TaskState } from "../connector/task.ts";
+import type { VerifyResult } from "../connector/verification.ts";
 
 /** The Postgres schema of the tables and of the record of applied migrations. */
 export const schemaName = "millrace";
@@ -92,6 +93,8 @@ export const tasks = millrace.table(
     bytes: bigint("bytes", { mode: "number" }).notNull(),
     estimatedRows: bigint("estimated_rows", { mode: "number" }).notNull(),
     createdAt: instant("created_at").notNull(),
+    /** What a verification has found. */
+    result: jsonb("result").$type<VerifyResult>(),
   },
   (table) => [
     index("tasks_by_connector").on(table.connectorId, table.sequence),
@@ -100,6 +103,25 @@ export const tasks = millrace.table(
       .on(table.connectorId, table.specKey)
       .where(sql`state in ('Pending', 'Running')`),
   ],
+);
+
+/** When each table was last compared with its source as a whole. */
+export const verifiedTables = millrace.table(
+  "verified_tables",
+  {
+    connectorId: text("connector_id")
+      .notNull()
+      .references(() => connectors.id, { onDelete: "cascade" }),
+    /** At the source. */
+    schema: text("schema").notNull(),
+    name: text("name").notNull(),
+    at: instant("at").notNull(),
+    asOfLsn: text("as_of_lsn").notNull(),
+    rows: bigint("rows", { mode: "number" }).notNull(),
+    /** Rows that differed, and were not repaired. */
+    differing: bigint("differing", { mode: "number" }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.connectorId, table.schema, table.name] })],
 );
 
 /** The record of a sink that cannot store its checkpoint with its rows. */

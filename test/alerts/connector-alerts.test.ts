@@ -218,7 +218,7 @@ test("failed tasks of a quarter of an hour come together, and at most twenty are
     [30, 20],
   ]);
   expect(rig.sent[0]?.text).toBe(
-    "The snapshot of public.t by connector orders failed: There is no such table.",
+    "The task of table public.t by connector orders failed: There is no such table.",
   );
 });
 
@@ -229,7 +229,9 @@ test("no row value is in an alert, and its text is one plain line of bounded len
   rig.watch.setAside("orders", [{ schema: "public", name: "t", reason: refusal, commands: [] }]);
   rig.watch.taskFailed("orders", {
     ...{ id: "1", state: "Failed", reason: refusal, created_at: "", attempt: 1 },
-    spec: {},
+    spec: {
+      Snapshot: { database: "d", schema: "public", name: "t", truncate: false, force_parallel: false },
+    },
   });
   expect(rig.sent).toHaveLength(3);
   expect(JSON.stringify(rig.sent)).not.toContain("planted");

@@ -41,7 +41,7 @@ function stage() {
 }
 
 const task: OfferedTask = {
-  spec: { database: "d", schema: "s", name: "t", truncate: false, force_parallel: false },
+  spec: { Snapshot: { database: "d", schema: "s", name: "t", truncate: false, force_parallel: false } },
   claim: async () => true,
   progress: () => {},
   done: () => {},

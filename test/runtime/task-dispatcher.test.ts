@@ -60,6 +60,7 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
     random: () => 0,
     sleep,
     onTaskWaiting: () => {},
+    onVerified: () => {},
     onTaskFailed: (task) => void failedTasks.push(task.id),
   });
 }
@@ -120,7 +121,7 @@ test.each([true, false])(
     isAway = false;
     await waitFor("the second offer", () => run.offers.length === 2);
     expect(await dispatcher.claim(taskId)).toBe(true);
-    dispatcher.ended(taskId, null);
+    dispatcher.done(taskId, null);
     await dispatcher.close();
     expect((await stored()).state).toBe("Done");
   },
@@ -138,7 +139,7 @@ test("an end that is stored twice, because the first response was lost, is not a
   });
   dispatcher.attach(attempt());
   await dispatcher.claim(taskId);
-  dispatcher.ended(taskId, null);
+  dispatcher.done(taskId, null);
   await waitFor("the second try", () => changes === 3);
   await dispatcher.close();
   expect((await stored()).state).toBe("Done");
@@ -151,7 +152,7 @@ test("a task's end includes the last of its progress, even if both arrive at onc
   await dispatcher.claim(taskId);
   dispatcher.progress(taskId, { rows: 1, bytes: 10, estimated_rows: 5 });
   dispatcher.progress(taskId, { rows: 5, bytes: 50, estimated_rows: 5 });
-  dispatcher.ended(taskId, null);
+  dispatcher.done(taskId, null);
   await dispatcher.close();
   expect(await stored()).toMatchObject({
     state: "Done",
@@ -170,7 +171,7 @@ test("while the store is unavailable, progress reports do not pile up", async ()
   await dispatcher.claim(taskId);
   for (let rows = 1; rows <= 1_000; rows++)
     dispatcher.progress(taskId, { rows, bytes: rows, estimated_rows: rows });
-  dispatcher.ended(taskId, null);
+  dispatcher.done(taskId, null);
   await dispatcher.close();
   expect(saves).toBeLessThanOrEqual(1);
   expect((await stored()).progress?.rows).toBe(1_000);
@@ -190,12 +191,12 @@ test("a task that has failed for good is told once, also when the store's answer
   });
   dispatcher.attach(attempt());
   await dispatcher.claim(taskId);
-  dispatcher.ended(taskId, new MillraceError("source_unreachable", "Nothing answers."));
+  dispatcher.failed(taskId, new MillraceError("source_unreachable", "Nothing answers."));
   await waitFor("it is tried again", async () => (await stored()).next_attempt_at !== undefined);
   expect(failedTasks).toEqual([]);
   await store.change("orders", taskId, ({ next_attempt_at: _, ...task }) => task);
   await dispatcher.claim(taskId);
-  dispatcher.ended(taskId, new MillraceError("table_unavailable", "There is no such table."));
+  dispatcher.failed(taskId, new MillraceError("table_unavailable", "There is no such table."));
   await waitFor("the failure is told", () => failedTasks.length > 0);
   await dispatcher.close();
   expect(failedTasks).toEqual([taskId]);

@@ -11,6 +11,8 @@ import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
+import type { VerifySpec } from "../../src/connector/task.ts";
+import type { VerifyResult } from "../../src/connector/verification.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
@@ -335,7 +337,19 @@ export class PipelineRig implements AsyncDisposable {
   /** Runs a snapshot task on the running pipeline; resolves with its failure or null. */
   async snapshot(table: string, truncate: boolean): Promise<unknown> {
     const spec = { schema: "public", name: table, truncate, force_parallel: false };
-    return await this.#rigTasks.offer({ database: this.sourceDatabase, ...spec }, this.#tasks);
+    return await this.#rigTasks.offer({ Snapshot: { database: this.sourceDatabase, ...spec } }, this.#tasks);
+  }
+
+  /** Compares a table with its source on the running pipeline. Throws the task's failure. */
+  async verify(
+    name: string,
+    repair: VerifySpec["repair"] = "None",
+    more: Partial<VerifySpec> = {},
+  ): Promise<VerifyResult> {
+    const spec = { database: this.sourceDatabase, schema: "public", name, repair, ...more };
+    const outcome = await this.#rigTasks.offer({ Verify: spec }, this.#tasks);
+    if (outcome instanceof Error) throw outcome;
+    return outcome as VerifyResult;
   }
 
   /** Waits until every table of the source's schema public has the same rows at the sink, compared as text. */

@@ -1,7 +1,8 @@
 // The snapshot tasks of a rig over its runs, as the service's desk keeps them: a run that fails fails those that it had claimed, and one
 // that was stopped or has died leaves them to the next, where they are to go on.
 
-import type { SnapshotSpec } from "../../src/connector/task.ts";
+import type { TaskSpec } from "../../src/connector/task.ts";
+import type { VerifyResult } from "../../src/connector/verification.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
@@ -17,8 +18,8 @@ export class RigTasks {
   goOn = false;
   #count = 0;
 
-  /** Resolves with the task's failure or null. */
-  async offer(spec: SnapshotSpec, queue: TaskQueue): Promise<unknown> {
+  /** Resolves with the task's failure, or null; a verification with its result. */
+  async offer(spec: TaskSpec, queue: TaskQueue): Promise<unknown> {
     const id = `task-${++this.#count}`;
     return await new Promise((resolve) => {
       const end = (outcome: unknown) => {
@@ -29,7 +30,13 @@ export class RigTasks {
         open.isClaimed = true;
         return true;
       };
-      const task = { spec, claim, progress: () => {}, done: () => end(null), failed: end };
+      const task = {
+        spec,
+        claim,
+        progress: () => {},
+        done: (result?: VerifyResult) => end(result ?? null),
+        failed: end,
+      };
       const open: RigTask = { task, isClaimed: false };
       this.#open.set(id, open);
       queue.offer(id, task);

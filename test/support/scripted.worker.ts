@@ -1,5 +1,6 @@
 // A replication worker that does what the connector's name says, for tests of what stands around a worker.
 
+import { tableOfTask } from "../../src/connector/task.ts";
 import { type Assignment, hostAssignments } from "../../src/runtime/threads/assignments.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "../../src/runtime/threads/messages.ts";
 
@@ -71,7 +72,7 @@ class ScriptedAssignment implements Assignment<ToReplicationWorker> {
         break;
       case "task.offer":
         send({ type: "task.claim", requestId: ++this.#requests, taskId: message.taskId });
-        this.#claimed.set(this.#requests, { taskId: message.taskId, name: message.spec.name });
+        this.#claimed.set(this.#requests, { taskId: message.taskId, name: tableOfTask(message.spec).name });
         break;
       case "reply":
         this.#replied(message);
@@ -115,7 +116,7 @@ function work({ taskId, name }: { taskId: string; name: string }, send: Send): v
       error: { code: "source_connection_lost", message: "The line went dead." },
     });
   } else {
-    send({ type: "task.done", taskId });
+    send({ type: "task.done", taskId, result: null });
   }
 }
 

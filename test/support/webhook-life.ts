@@ -117,7 +117,9 @@ export class WebhookLife {
   async snapshot(database: string, table: string): Promise<unknown> {
     return await new Promise((resolve) => {
       this.#tasks.offer(`task-${++this.#taskCount}`, {
-        spec: { database, schema: "public", name: table, truncate: false, force_parallel: false },
+        spec: {
+          Snapshot: { database, schema: "public", name: table, truncate: false, force_parallel: false },
+        },
         claim: async () => true,
         progress: () => {},
         done: () => resolve(null),

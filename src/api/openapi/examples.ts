@@ -146,6 +146,10 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
       summary: "Copy one table",
       value: { Snapshot: { schema: "public", name: "orders" } },
     },
+    verify: {
+      summary: "Compare one table with its source",
+      value: { Verify: { schema: "public", name: "orders", repair: "DryRun" } },
+    },
   },
 };
 

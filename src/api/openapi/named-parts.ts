@@ -22,6 +22,7 @@ import {
 import { TableCopySchema } from "../../connector/table-status.ts";
 import { TaskSpecSchema } from "../../connector/task.ts";
 import { TestStatusSchema, TestTypeSchema } from "../../connector/validation.ts";
+import { VerifiedSchema, VerifyResultSchema } from "../../connector/verification.ts";
 
 const connectionRequest = PostgresConnectionRequestSchema.properties;
 const connection = PostgresConnectionSchema.properties;
@@ -103,6 +104,8 @@ export const namedParts = {
   SetAsideTable: SetAsideTableSchema,
   TableCopy: TableCopySchema,
   TaskSpec: TaskSpecSchema,
+  VerifyResult: VerifyResultSchema,
+  Verified: VerifiedSchema,
   TestType: TestTypeSchema,
   TestStatus: TestStatusSchema,
 };

@@ -55,6 +55,7 @@ function completeLimits(limits: NonNullable<ConnectorRequest["limits"]>): Limits
       max_buffer_rows: limits.cdc?.max_buffer_rows ?? 0,
     },
     snapshot: { max_buffer_rows: limits.snapshot?.max_buffer_rows ?? 0 },
+    verify: { every_hours: limits.verify?.every_hours ?? 0 },
   };
 }
 

@@ -1,9 +1,11 @@
-// Runs the copies of a streaming run beside its stream: snapshot tasks, and first copies of tables that are added later. Divides the
+// Runs what a streaming run does beside its stream: tasks, and first copies of tables that are added later. Divides the
 // connections between them.
 
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
 import type { StreamPosition } from "../stream-position.ts";
+import type { VerifyEnvironment } from "../verify/verify-environment.ts";
+import { verifyForTask } from "../verify/verify-task.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPermits } from "./copy-permits.ts";
@@ -39,6 +41,7 @@ export function taskShares({
 }
 
 interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "states"> {
+  readonly lagBytes: () => number;
   readonly position: StreamPosition;
   readonly events: StreamEvents;
 }
@@ -46,7 +49,7 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "state
 /** `ended` is called when a task has ended. */
 export function copiesOfStream(
   request: CopiesRequest,
-  { source, sink, states, position, events }: RunningStream,
+  { source, sink, states, position, events, lagBytes }: RunningStream,
   context: TaskContext,
   ended: () => void,
 ): RunningTasks {
@@ -58,13 +61,23 @@ export function copiesOfStream(
     passed: (lsn, signal) => position.passed(lsn, signal),
   });
   const ofTasks = environmentOf(parallel);
+  const ofVerifications: VerifyEnvironment = {
+    ...ofTasks,
+    exactlyAt: (place, action, signal) => events.exactlyAt(place, action, signal),
+    lagBytes,
+  };
   // If connections are bounded, tasks leave one to read by.
   const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
   const running = new RunningTasks({
     tasks,
     stop,
     limit,
-    work: (task: OfferedTask, signal) => copyForTask(ofTasks, context, task, signal),
+    work: async (task: OfferedTask, signal) => {
+      const { Verify: verify } = task.spec;
+      if (verify) return await verifyForTask(ofVerifications, context, task, verify, signal);
+      await copyForTask(ofTasks, context, task, signal);
+      return undefined;
+    },
     ended: () => {
       ended();
       events.wake();

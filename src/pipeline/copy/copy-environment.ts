@@ -11,7 +11,7 @@ import { CopyPoints } from "./copy-points.ts";
 
 export interface CopyEnvironment {
   readonly source: Source;
-  readonly sink: Pick<Sink, "copies" | "flush">;
+  readonly sink: Pick<Sink, "copies" | "flush" | "verification">;
   /** Hears how far the table of each copy has come. */
   readonly states: CopyStates;
   readonly pace: CopyPace;

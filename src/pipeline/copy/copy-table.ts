@@ -124,12 +124,14 @@ export interface RowsOfTable {
   readonly table: TableShape;
   readonly keys: readonly RowKey[];
   readonly signal: AbortSignal;
+  /** See `CopySink.takeRows`. */
+  readonly absent?: "stay" | "removed";
 }
 
 /** Call it between two batches, after a flush: copies the rows that have these keys, as of a point ahead of the stream. */
 export async function copyRows(
   { source, sink }: Pick<CopyEnvironment, "source" | "sink">,
-  { table, keys, signal }: RowsOfTable,
+  { table, keys, signal, absent = "stay" }: RowsOfTable,
   point: SnapshotPoint,
 ): Promise<void> {
   const reading = { table, form: sink.copies.rowsForm(table), part: { kind: "rows", keys } as const, signal };
@@ -138,7 +140,7 @@ export async function copyRows(
     reading,
     point,
     () => {},
-    (chunk) => sink.copies.takeRows(chunk),
+    (chunk) => sink.copies.takeRows(chunk, absent),
   );
 }
 

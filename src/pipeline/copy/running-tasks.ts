@@ -1,10 +1,12 @@
-// Runs the snapshot tasks of a streaming run: a few at once, but only one per table.
+// Runs the tasks of a streaming run: a few at once, but only one per table.
 
+import { type TaskTable, tableOfTask } from "../../connector/task.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 
-/** Carries a task out. */
-export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<void>;
+/** Carries a task out. Returns the result of a verification. */
+export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<VerifyResult | undefined>;
 
 export interface RunningTasksOptions {
   readonly tasks: TaskInbox;
@@ -29,13 +31,13 @@ export class RunningTasks implements AsyncDisposable {
   constructor(private readonly options: RunningTasksOptions) {}
 
   readonly mayRun = (task: OfferedTask): boolean => {
-    const table = tableOf(task.spec);
+    const table = tableOf(tableOfTask(task.spec));
     const isOwn = this.#own.some(({ tables }) => tables.has(table));
     return !isOwn && this.#running.size < this.options.limit && !this.#running.has(table);
   };
 
   /** Queues the run's own work on these tables, which excludes tasks of them. One at a time. What it throws ends the run. */
-  startOwn(tables: readonly TableName[], work: OwnWork["work"]): void {
+  startOwn(tables: readonly TaskTable[], work: OwnWork["work"]): void {
     this.#own.push({ tables: new Set(tables.map(tableOf)), work });
     this.#admitOwn();
   }
@@ -46,10 +48,10 @@ export class RunningTasks implements AsyncDisposable {
 
   start(task: OfferedTask): void {
     const ended = () => {
-      this.#running.delete(tableOf(task.spec));
+      this.#running.delete(tableOf(tableOfTask(task.spec)));
       this.options.ended();
     };
-    this.#running.set(tableOf(task.spec), this.#runTask(task).finally(ended));
+    this.#running.set(tableOf(tableOfTask(task.spec)), this.#runTask(task).finally(ended));
   }
 
   /** Aborts the running tasks. The next attempt resumes them. */
@@ -82,8 +84,7 @@ export class RunningTasks implements AsyncDisposable {
     const signal = AbortSignal.any([this.#abort.signal, stop]);
     try {
       if (!(await task.claim())) return;
-      await work(task, signal);
-      task.done();
+      task.done(await work(task, signal));
     } catch (error) {
       if (signal.aborted) return tasks.putBack(task);
       const failure = toMillraceError(error);
@@ -94,17 +95,11 @@ export class RunningTasks implements AsyncDisposable {
   }
 }
 
-interface TableName {
-  readonly database: string;
-  readonly schema: string;
-  readonly name: string;
-}
-
 interface OwnWork {
   readonly tables: ReadonlySet<string>;
   readonly work: (signal: AbortSignal) => Promise<void>;
 }
 
-function tableOf({ database, schema, name }: TableName): string {
+function tableOf({ database, schema, name }: TaskTable): string {
   return JSON.stringify([database, schema, name]);
 }

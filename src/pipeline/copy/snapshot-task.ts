@@ -1,6 +1,7 @@
 // Copies one table for a snapshot task: incrementally, or, if the sink asks for that, while the stream waits; or without a stream.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { tableOfTask } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
@@ -56,7 +57,7 @@ async function attempt(
   await first.ended(table, signal);
   const copy = await betweenBatches(async () => {
     if (first.isUnderWay(table)) return null;
-    const mode = task.spec.truncate ? "replace" : "merge";
+    const mode = task.spec.Snapshot?.truncate ? "replace" : "merge";
     const begun = await sink.copies.begin(table, mode, "runs", signal);
     if (begun.stream === "waits")
       await whileWaiting(table, () =>
@@ -132,9 +133,10 @@ export async function runTaskWithoutStream(
 ): Promise<void> {
   if (!(await task.claim())) return;
   try {
+    if (task.spec.Verify) throw noStream();
     const { source, sink } = environment;
     const table = findTable(await listTables(), source.database, task);
-    const mode = task.spec.truncate ? "replace" : "merge";
+    const mode = task.spec.Snapshot?.truncate ? "replace" : "merge";
     const copy = await sink.copies.begin(table, mode, "waits", stop);
     await whileShown(environment, table, () => copyNow(environment, table, copy, task, stop));
     task.done();
@@ -143,6 +145,13 @@ export async function runTaskWithoutStream(
     if (stop.aborted) throw stop.reason;
     task.failed(toMillraceError(causeOf(error)));
   }
+}
+
+function noStream(): MillraceError {
+  return new MillraceError(
+    "unsupported_kind",
+    "Without a stream the sink has the rows of the last round, and the source has gone on since: there is no place of the log at which both could be compared.",
+  );
 }
 
 /** Copies the whole table as of one point, while the stream waits. */
@@ -181,11 +190,12 @@ function progressOf(
 
 /** Throws `table_unavailable`. */
 export function findTable(tables: readonly TableShape[], database: string, task: OfferedTask): TableShape {
-  const { schema, name } = task.spec;
-  if (task.spec.database !== database) {
+  const asked = tableOfTask(task.spec);
+  const { schema, name } = asked;
+  if (asked.database !== database) {
     throw new MillraceError(
       "table_unavailable",
-      `The connector reads the database ${database}, and no table of ${task.spec.database}.`,
+      `The connector reads the database ${database}, and no table of ${asked.database}.`,
     );
   }
   const table = tables.find(({ relation }) => relation.schema === schema && relation.name === name);

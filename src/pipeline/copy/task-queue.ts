@@ -1,4 +1,4 @@
-// Snapshot tasks that wait until the pipeline can run them.
+// Tasks that wait until the pipeline can run them.
 
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 
@@ -19,9 +19,9 @@ export class TaskQueue implements TaskInbox {
         if (!isOurs) forget();
         return isOurs;
       },
-      done: () => {
+      done: (result) => {
         forget();
-        task.done();
+        task.done(result);
       },
       failed: (error) => {
         forget();

@@ -2,9 +2,10 @@
 // Label values are bounded: existing connectors, and fixed words.
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 
-import { Gauge, Registry } from "prom-client";
+import { Counter, Gauge, Registry } from "prom-client";
 import type { MetricsService } from "../../api/services.ts";
-import { type Task, taskStates } from "../../connector/task.ts";
+import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
 import type { StatusBoard } from "../status/status-board.ts";
 import type { MeasurementListener } from "../status/status-watch.ts";
 import { withStoreTimeout } from "../status/store-timeout.ts";
@@ -32,6 +33,10 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   readonly #holder: Gauge<"connector" | "replica">;
   readonly #tasks: Gauge<"state">;
   readonly #setAside: Gauge<"connector">;
+  readonly #verifiedRows: Counter<"connector">;
+  readonly #differences: Gauge<"connector">;
+  /** Rows that differed, by connector and table. */
+  readonly #differing = new Map<string, Map<string, number>>();
   readonly #loopDelay: Gauge<"connector" | "thread">;
   readonly #memory: Gauge;
 
@@ -53,6 +58,17 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#setAside = this.#gauge(
       "millrace_tables_set_aside",
       "Tables that stand until somebody has changed them at the sink, while the others go on.",
+      ["connector"],
+    );
+    this.#verifiedRows = new Counter({
+      name: "millrace_verify_rows_total",
+      help: "Rows of the source that were compared with the sink's.",
+      labelNames: ["connector"],
+      registers: [this.#registry],
+    });
+    this.#differences = this.#gauge(
+      "millrace_verify_differences",
+      "Rows that differed when their tables were last compared, and were not repaired.",
       ["connector"],
     );
     this.#loopDelay = this.#gauge(
@@ -84,9 +100,26 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     if (this.context.holds(connector)) this.#runs.failed(connector, code);
   }
 
+  /** A comparison of one of its tables has ended. */
+  verified(connector: string, { schema, name }: TaskTable, result: VerifyResult): void {
+    if (!this.context.holds(connector)) return;
+    const { rows, missing, extra, changed, repaired } = result;
+    this.#verifiedRows.inc({ connector }, rows);
+    const tables = this.#differing.get(connector) ?? new Map<string, number>();
+    this.#differing.set(connector, tables);
+    tables.set(JSON.stringify([schema, name]), missing + extra + changed - repaired);
+    this.#differences.set(
+      { connector },
+      [...tables.values()].reduce((sum, differing) => sum + differing, 0),
+    );
+  }
+
   /** The connector is deleted, or another replica holds it: its series go too. */
   forget(connector: string): void {
     this.#runs.forget(connector);
+    this.#verifiedRows.remove({ connector });
+    this.#differences.remove({ connector });
+    this.#differing.delete(connector);
   }
 
   async text(): Promise<string> {

@@ -4,7 +4,8 @@
 import type { SinkConfig } from "../../connector/config/sink-config.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
-import type { SnapshotSpec, TaskProgress } from "../../connector/task.ts";
+import type { TaskProgress, TaskSpec } from "../../connector/task.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { TablesReport } from "../../pipeline/table-states.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
@@ -41,7 +42,8 @@ export interface RunEvents {
   /** Whether the worker may execute the task now. */
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
-  taskEnded(taskId: string, error: MillraceError | null): void;
+  taskDone(taskId: string, result: VerifyResult | null): void;
+  taskFailed(taskId: string, error: MillraceError): void;
   loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
   saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
   log(line: LogLine): void;
@@ -54,7 +56,7 @@ export interface RunAttempt {
    */
   readonly ended: Promise<MillraceError | null>;
   /** The worker claims the task when it can. A worker that is still loading gets the offer after its start. */
-  offerTask(taskId: string, spec: SnapshotSpec): void;
+  offerTask(taskId: string, spec: TaskSpec): void;
   /** Asks the run to finish what is in flight, then end. */
   stop(): void;
   /** Ends the run without waiting for what is in flight. */
@@ -118,7 +120,7 @@ export class ConnectorRun implements RunAttempt {
     this.ended = this.#run();
   }
 
-  offerTask(taskId: string, spec: SnapshotSpec): void {
+  offerTask(taskId: string, spec: TaskSpec): void {
     if (this.#stopping) return;
     if (this.#started) this.#replication.post({ type: "task.offer", taskId, spec });
     else this.#earlyOffers.push({ type: "task.offer", taskId, spec });
@@ -207,10 +209,10 @@ export class ConnectorRun implements RunAttempt {
         });
         break;
       case "task.done":
-        events.taskEnded(message.taskId, null);
+        events.taskDone(message.taskId, message.result);
         break;
       case "task.failed":
-        events.taskEnded(message.taskId, fromWire(message.error));
+        events.taskFailed(message.taskId, fromWire(message.error));
         break;
       case "store.load":
       case "store.save":

@@ -5,8 +5,9 @@ import type { Position } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
-import type { SnapshotSpec } from "../../connector/task.ts";
+import type { TaskSpec } from "../../connector/task.ts";
 import type { Term } from "../../connector/term.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { RefusedTable } from "../../errors/millrace-error.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
@@ -42,8 +43,8 @@ export type ToReplicationWorker =
   | (RunRequest & { readonly type: "start"; readonly delivery: MessagePort | null })
   /** Finish what is in flight, then end. */
   | { readonly type: "stop" }
-  /** A snapshot task is due. The worker sends `task.claim` when it can begin. */
-  | { readonly type: "task.offer"; readonly taskId: string; readonly spec: SnapshotSpec }
+  /** A task is due. The worker sends `task.claim` when it can begin. */
+  | { readonly type: "task.offer"; readonly taskId: string; readonly spec: TaskSpec }
   | Reply;
 
 /** replication worker → main */
@@ -71,7 +72,7 @@ export type FromReplicationWorker =
       readonly bytes: number;
       readonly estimatedRows: number;
     }
-  | { readonly type: "task.done"; readonly taskId: string }
+  | { readonly type: "task.done"; readonly taskId: string; readonly result: VerifyResult | null }
   | { readonly type: "task.failed"; readonly taskId: string; readonly error: WireError }
   | StoreRequest
   | LogLine

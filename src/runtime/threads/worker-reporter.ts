@@ -50,7 +50,7 @@ export function offeredTask(
     claim: async () => (await main.request({ type: "task.claim", taskId })) === "claimed",
     progress: (rows, bytes, estimatedRows) =>
       main.send({ type: "task.progress", taskId, rows, bytes, estimatedRows }),
-    done: () => main.send({ type: "task.done", taskId }),
+    done: (result = undefined) => main.send({ type: "task.done", taskId, result: result ?? null }),
     failed: (error) => main.send({ type: "task.failed", taskId, error: wireError(error) }),
   };
 }

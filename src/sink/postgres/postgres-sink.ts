@@ -16,6 +16,7 @@ import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopySink } from "../copy-sink.ts";
 import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
+import type { VerifySink } from "../verify-sink.ts";
 import { ApplyTransaction } from "./apply/apply-transaction.ts";
 import { type Counted, TransactionsInProgress } from "./apply/transactions-in-progress.ts";
 import {
@@ -31,6 +32,7 @@ import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
+import type { ApplySession } from "./copy/apply-session.ts";
 import { SinkCopies } from "./copy/sink-copies.ts";
 import type { HistoryAsked } from "./history/histories.ts";
 import { isRowRefused, type RefusedRow } from "./refusals/refused-row.ts";
@@ -40,6 +42,7 @@ import { type SinkPace, sinkPace } from "./sink-pace.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
 import { recordTypeRefusal } from "./types/type-refusal.ts";
+import { SinkVerification } from "./verify/sink-verification.ts";
 
 /** Sessions that are in use while changes are applied: the one that applies, and the one that watches it. */
 const sessionsInUse = 2;
@@ -50,6 +53,7 @@ export class PostgresSink implements Sink {
   readonly #tables: SinkTables;
   readonly #transaction: ApplyTransaction;
   readonly #copies: SinkCopies;
+  readonly verification: VerifySink;
   #repairWatch: AsyncDisposable | null = null;
   readonly #inProgress: TransactionsInProgress;
   readonly #lockWait: LockWait;
@@ -74,7 +78,7 @@ export class PostgresSink implements Sink {
       context.isAfterRefusal === true,
     );
     this.#lockWait = new LockWait((reason) => events.warning("lock", reason));
-    this.#copies = new SinkCopies(config, naming, context, this.#tables, {
+    const apply: ApplySession = {
       guard: (action) => this.#guard(action),
       client: () => this.#connected,
       watched: (client) => this.#session(client),
@@ -83,7 +87,9 @@ export class PostgresSink implements Sink {
       lockWaitEnded: () => this.#lockWait.show(null),
       form: () => this.#transaction.form,
       giveUpInProgress: () => this.#inProgress.giveUp(),
-    });
+    };
+    this.#copies = new SinkCopies(config, naming, context, this.#tables, apply);
+    this.verification = new SinkVerification(config, naming, context, this.#tables, apply);
     this.#inProgress = new TransactionsInProgress({
       open: () => openCopySession(config, context),
       guard: (client, action) => this.#guard(action, client),

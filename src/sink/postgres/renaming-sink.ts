@@ -9,6 +9,7 @@ import type { TableShape } from "../../change/relation.ts";
 import type { CopyChunk, CopySink, TableCopy } from "../copy-sink.ts";
 import type { PreparedTables, Sink } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
+import type { VerifySink } from "../verify-sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 
@@ -63,8 +64,15 @@ export class RenamingSink implements Sink {
       begin: async (table, mode, stream, stop) =>
         this.#renamed(table, await sink.copies.begin(naming.shape(table), mode, stream, stop)),
       rowsForm: (table) => this.#form(table, sink.copies.rowsForm(naming.shape(table))),
-      takeRows: (rows) => sink.copies.takeRows(this.#named(rows)),
+      takeRows: (rows, absent) => sink.copies.takeRows(this.#named(rows), absent),
     };
+  }
+
+  /** Columns are compared by their numbers, which a rename keeps. */
+  get verification(): VerifySink {
+    const { verification } = this.sink;
+    if (!verification) throw new Error("a Postgres sink can be compared");
+    return { open: (table, stop) => verification.open(this.naming.shape(table), stop) };
   }
 
   #renamed(table: TableShape, copy: TableCopy): TableCopy {

@@ -16,6 +16,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream } from "../change-stream.ts";
 import type { ExcludedTable, KeptLog, Source, SourceContext } from "../source.ts";
 import type { SnapshotPoint, TableRows } from "../table-source.ts";
+import type { VerifySource } from "../verify-source.ts";
 import { ExcludedTables } from "./catalog/excluded-tables.ts";
 import { requireNamedTables, warningOfGone } from "./catalog/named-tables.ts";
 import { withPartitions } from "./catalog/partitions.ts";
@@ -77,6 +78,9 @@ export class PostgresSource implements Source {
   readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();
   readonly excluded = (): readonly ExcludedTable[] => this.#excluded.tables;
+  readonly verification: VerifySource;
+  /** Where changes are streamed, an absent table is only a warning. */
+  readonly absent = (): null => null;
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -92,6 +96,7 @@ export class PostgresSource implements Source {
     const { checkPermits } = this.#sessions;
     this.#slot = new SourceSlot(slot, config.connection, context, checkPermits);
     this.#reader = new TableReader(config.connection, this.#selection, context.signal, context, checkPermits);
+    this.verification = this.#reader;
     this.#silentChanges = new SilentChanges(state, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
@@ -123,11 +128,6 @@ export class PostgresSource implements Source {
         }
       }
     });
-  }
-
-  /** Always null: where changes are streamed, an absent table is only a warning. */
-  absent(): null {
-    return null;
   }
 
   async #readTables(client: Client, ask: AskComputed | undefined): Promise<readonly TableShape[]> {

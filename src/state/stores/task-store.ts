@@ -4,11 +4,13 @@ import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../../connector/task.ts";
 import { specKey, unfinishedStates } from "../../connector/task-state.ts";
 import type { Term } from "../../connector/term.ts";
+import type { VerifiedTable } from "../../connector/verification.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "../database.ts";
 import { leases, tasks } from "../schema.ts";
 import { connectorNotFound } from "./connector-store.ts";
 import { fenced, lockLease } from "./fence.ts";
+import { listVerified, recordVerified } from "./verified-tables.ts";
 
 /** The most tasks that a listing returns. */
 export const taskListBound = 100;
@@ -27,7 +29,10 @@ export class TaskStore {
   watch: TaskWatch | null = null;
   readonly #database: Database;
 
-  constructor(database: Database) {
+  constructor(
+    database: Database,
+    private readonly now: () => Date = () => new Date(),
+  ) {
     this.#database = database;
   }
 
@@ -76,6 +81,11 @@ export class TaskStore {
     return rows[0] ? read(rows[0]) : null;
   }
 
+  /** Tables that were compared with their source. */
+  async verified(connectorId: string): Promise<readonly VerifiedTable[]> {
+    return await listVerified(this.#database, connectorId);
+  }
+
   /** The newest hundred, newest first. */
   async list(connectorId: string): Promise<Task[]> {
     const rows = await stored(
@@ -119,6 +129,7 @@ export class TaskStore {
       const next = decide(current);
       if (!next || next === current) return { task: current, isChanged: false };
       await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
+      if (next.state === "Done") await recordVerified(transaction, connectorId, next, this.now());
       return { task: next, isChanged: true };
     });
     const result = await stored(
@@ -190,6 +201,7 @@ function read(row: Row): Task {
     created_at: row.createdAt.toISOString(),
     attempt: row.attempt,
     ...(row.nextAttemptAt === null ? {} : { next_attempt_at: row.nextAttemptAt.toISOString() }),
+    ...(row.result === null ? {} : { result: row.result }),
     ...(started ? { progress: { rows: row.rows, bytes: row.bytes, estimated_rows: row.estimatedRows } } : {}),
   };
 }
@@ -202,5 +214,6 @@ function toRow(task: Task) {
     attempt: task.attempt,
     nextAttemptAt: task.next_attempt_at === undefined ? null : new Date(task.next_attempt_at),
     ...{ rows, bytes, estimatedRows },
+    result: task.result ?? null,
   };
 }

@@ -74,7 +74,11 @@ describe("defaults", () => {
         },
       },
       buffer: null,
-      limits: { cdc: { flush_interval_ms: 0, max_buffer_rows: 0 }, snapshot: { max_buffer_rows: 0 } },
+      limits: {
+        cdc: { flush_interval_ms: 0, max_buffer_rows: 0 },
+        snapshot: { max_buffer_rows: 0 },
+        verify: { every_hours: 0 },
+      },
       schedule: null,
       identifier_naming: { SourceNaming: {} },
     });
@@ -158,6 +162,7 @@ describe("defaults", () => {
     expect(config.limits).toEqual({
       cdc: { flush_interval_ms: 0, max_buffer_rows: 5 },
       snapshot: { max_buffer_rows: 0 },
+      verify: { every_hours: 0 },
     });
     expect(config.identifier_naming).toEqual({
       FivetranNaming: { schema_prefix: null, column_conflict: "Fail", table_conflict: "Merge" },

@@ -89,7 +89,7 @@ class Rig implements Disposable {
 
   task(name: string, truncate: boolean): OfferedTask {
     return {
-      spec: { database: "db", schema: "public", name, truncate, force_parallel: false },
+      spec: { Snapshot: { database: "db", schema: "public", name, truncate, force_parallel: false } },
       claim: async () => true,
       progress: () => {},
       done: () => this.outcomes.push("done"),
@@ -200,7 +200,7 @@ test("a table that is not there, is another database's, or would miss changes fa
     copyForTask(environment, around, task, never).catch((error: unknown) => error);
   expect(await outcomeOf(rig.task("gone", false))).toMatchObject({ code: "table_unavailable" });
   const { spec, ...rest } = rig.task("t", false);
-  const elsewhere = { ...rest, spec: { ...spec, database: "other" } };
+  const elsewhere = { ...rest, spec: { Snapshot: { ...spec.Snapshot!, database: "other" } } };
   expect(await outcomeOf(elsewhere)).toMatchObject({ code: "table_unavailable" });
   rig.copyBlocker = new MillraceError("table_locked", "Somebody holds it.");
   expect(await outcomeOf(rig.task("t", false))).toBe(rig.copyBlocker);

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { TableStatus } from "../../../../src/connector/table-status.ts";
-import { sinkName } from "../../../connector/endpoints.ts";
+import { sinkKind, sinkName } from "../../../connector/endpoints.ts";
 import { streams } from "../../../connector/replication.ts";
 import { SetAside } from "../../../connector/set-aside.tsx";
 import { useConsole } from "../../../console-context.ts";
@@ -17,15 +17,18 @@ interface TableListProps {
   readonly tables: readonly TableStatus[];
   /** Asks for a copy of it. */
   readonly copy: (table: TableStatus) => void;
+  /** Asks for its comparison with the source. */
+  readonly compare: (table: TableStatus) => void;
   /** Leads to what mends it. */
   readonly lead: (table: TableStatus) => void;
 }
 
-export function TableList({ entry, tables, copy, lead }: TableListProps) {
+export function TableList({ entry, tables, copy, compare, lead }: TableListProps) {
   const { access } = useConsole();
   const isNarrow = useMedia("(max-width: 46rem)");
   const [explained, setExplained] = useState<TableStatus | null>(null);
   const isStreaming = streams(entry.connector);
+  const canCompare = access === "Full" && isStreaming && sinkKind(entry.connector) === "Postgres";
   return (
     <div class="table-list">
       <div class="table-row table-head small" aria-hidden="true">
@@ -40,6 +43,7 @@ export function TableList({ entry, tables, copy, lead }: TableListProps) {
           <TableRow
             {...{ table, isStreaming, mayWrite: access === "Full", copy: () => copy(table) }}
             explain={() => (needsSomebody(table) ? lead(table) : setExplained(table))}
+            compare={canCompare && table.state === "Streaming" ? () => compare(table) : null}
           />
         )}
       </VirtualList>

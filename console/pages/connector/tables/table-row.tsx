@@ -15,10 +15,12 @@ interface TableRowProps {
   readonly mayWrite: boolean;
   readonly explain: () => void;
   readonly copy: () => void;
+  /** Asks for its comparison with the source; null: it cannot be asked for. */
+  readonly compare: (() => void) | null;
 }
 
-export function TableRow({ table, isStreaming, mayWrite, explain, copy }: TableRowProps) {
-  const { schema, name } = table;
+export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare }: TableRowProps) {
+  const { schema, name, verified } = table;
   const full = `${schema}.${name}`;
   const stand = tableStand(table);
   const action = tableAction(table, mayWrite);
@@ -29,6 +31,12 @@ export function TableRow({ table, isStreaming, mayWrite, explain, copy }: TableR
       </div>
       <div class="how row">
         <Badge tone={standTone(stand)}>{standWord(stand, isStreaming)}</Badge>
+        {verified && (
+          <span class={`small ${verified.differing > 0 ? "wrong" : "soft"}`}>
+            {verified.differing > 0 ? `${shortCount(verified.differing)} rows differed ` : "equal "}
+            <TimeAgo at={verified.at} />
+          </span>
+        )}
       </div>
       {table.copy ? (
         <CopyFigures table={table} copy={table.copy} />
@@ -36,6 +44,11 @@ export function TableRow({ table, isStreaming, mayWrite, explain, copy }: TableR
         <StreamFigures table={table} isStreaming={isStreaming} />
       )}
       <div class="do">
+        {compare && (
+          <Button size="small" onClick={compare} aria-label={`Compare: ${full}`}>
+            Compare
+          </Button>
+        )}
         {action && (
           <Button
             size="small"

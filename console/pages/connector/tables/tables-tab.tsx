@@ -13,6 +13,7 @@ import { useStore } from "../../../store/store.ts";
 import { useLoaded } from "../../../store/use-loaded.ts";
 import { plural } from "../../../text/numbers.ts";
 import { SnapshotDialog } from "../tasks/snapshot-dialog.tsx";
+import { VerifyDialog } from "../tasks/verify-dialog.tsx";
 import { NeedySection } from "./needy-section.tsx";
 import { TableList } from "./table-list.tsx";
 import {
@@ -62,6 +63,12 @@ function NoTables({ entry }: { readonly entry: GivenConnector }) {
   );
 }
 
+/** A task that the reader asks for. */
+interface Asked {
+  readonly table: TableStatus;
+  readonly what: "copy" | "comparison";
+}
+
 interface TablesProps {
   readonly entry: GivenConnector;
   readonly tables: readonly TableStatus[];
@@ -72,8 +79,8 @@ function Tables({ entry, tables, reload }: TablesProps) {
   const query = useStore(address, (text) => text.split("?")[1] ?? "");
   const filter = useMemo(() => filterOf(query), [query]);
   const shown = useMemo(() => matchingTables(tables, filter), [tables, filter]);
-  const [copied, setCopied] = useState<TableStatus | null>(null);
-  const [asked, setAsked] = useState<TableStatus | null>(null);
+  const [made, setMade] = useState<Asked | null>(null);
+  const [asked, setAsked] = useState<Asked | null>(null);
   const [showsAll, setShowsAll] = useState(false);
   const [led, setLed] = useState<{ readonly key: string } | null>(null);
   const lead = (table: TableStatus) => {
@@ -81,6 +88,12 @@ function Tables({ entry, tables, reload }: TablesProps) {
     setLed({ key: tableKey(table) });
   };
   const { id } = entry.connector;
+  const TaskDialog = asked?.what === "comparison" ? VerifyDialog : SnapshotDialog;
+  const onClose = () => setAsked(null);
+  const onCreated = () => {
+    setMade(asked);
+    reload();
+  };
   return (
     <>
       <h2 class="only-spoken">Tables</h2>
@@ -92,28 +105,24 @@ function Tables({ entry, tables, reload }: TablesProps) {
       <p class="only-spoken" role="status">
         {plural(shown.length, "table")}
       </p>
-      {copied && (
+      {made && (
         <Notice tone="busy" role="status">
           <p>
-            A copy of <span class="name">{`${copied.schema}.${copied.name}`}</span> is asked for.{" "}
-            <Link to={{ page: "connector", id, tab: "tasks" }}>See its task</Link>
+            A {made.what} of <span class="name">{`${made.table.schema}.${made.table.name}`}</span> is asked
+            for. <Link to={{ page: "connector", id, tab: "tasks" }}>See its task</Link>
           </p>
         </Notice>
       )}
       {shown.length === 0 ? (
         <p class="soft">No table matches.</p>
       ) : (
-        <TableList {...{ entry, tables: shown, copy: setAsked, lead }} />
-      )}
-      {asked && (
-        <SnapshotDialog
-          {...{ entry, table: asked, onClose: () => setAsked(null) }}
-          onCreated={() => {
-            setCopied(asked);
-            reload();
-          }}
+        <TableList
+          {...{ entry, tables: shown, lead }}
+          copy={(table) => setAsked({ table, what: "copy" })}
+          compare={(table) => setAsked({ table, what: "comparison" })}
         />
       )}
+      {asked && <TaskDialog {...{ entry, table: asked.table, onClose, onCreated }} />}
     </>
   );
 }

@@ -13,7 +13,17 @@ import { useNow } from "../../../parts/clock.ts";
 import { Failure } from "../../../parts/notice.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { bytes, shortCount } from "../../../text/numbers.ts";
-import { type TaskAction, taskActions, taskNote, taskTone } from "./task-words.ts";
+import { Found } from "./found.tsx";
+import {
+  comparisonText,
+  foundText,
+  isEqual,
+  type TaskAction,
+  taskActions,
+  taskNote,
+  taskNoun,
+  taskTone,
+} from "./task-words.ts";
 
 interface TaskItemProps {
   readonly entry: GivenConnector;
@@ -23,7 +33,8 @@ interface TaskItemProps {
 }
 
 export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
-  const spec = task.spec.Snapshot;
+  const { Snapshot: copy, Verify: comparison } = task.spec;
+  const spec = copy ?? comparison;
   const table = spec ? `${spec.schema}.${spec.name}` : task.id;
   const note = taskNote(task, entry.status, useNow());
   const isFailing = task.state === "Failed" || task.state === "Pending";
@@ -37,28 +48,33 @@ export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
         </span>
       </div>
       <div class="row small soft">
-        {spec?.truncate && <span>removes rows that the source lacks</span>}
-        {spec?.force_parallel && <span>in several chunks</span>}
+        {copy?.truncate && <span>removes rows that the source lacks</span>}
+        {copy?.force_parallel && <span>in several chunks</span>}
+        {comparison && <span>{comparisonText(comparison)}</span>}
         {note && <span>{note}</span>}
         {task.progress && task.progress.rows > 0 && task.state !== "Running" && (
-          <span>{copiedText(task.progress)}</span>
+          <span>{progressText(task)}</span>
         )}
+        {task.result && <span class={isEqual(task.result) ? "" : "wrong"}>{foundText(task.result)}</span>}
       </div>
       {task.state === "Running" && <TaskProgress table={table} task={task} />}
       {task.reason && <Reason text={task.reason} class={`small ${isFailing ? "wrong" : "soft"}`} />}
+      {task.result && <Found result={task.result} />}
       {canAct && <TaskButtons {...{ id: entry.connector.id, task, table, show }} />}
     </li>
   );
 }
 
-function TaskProgress({ table, task: { progress } }: { readonly table: string; readonly task: Task }) {
+function TaskProgress({ table, task }: { readonly table: string; readonly task: Task }) {
+  const { progress } = task;
   const { done, all } = tableCopyProgress(progress?.rows ?? 0, progress?.estimated_rows ?? 0);
-  const note = progress ? copiedText(progress) : "it begins";
-  return <Progress {...{ label: `Copy of ${table}`, done, all, note }} />;
+  const note = progress ? progressText(task) : "it begins";
+  return <Progress {...{ label: `${taskNoun(task)} of ${table}`, done, all, note }} />;
 }
 
-function copiedText({ rows, bytes: size }: NonNullable<Task["progress"]>): string {
-  return `${shortCount(rows)} rows, ${bytes(size)}`;
+function progressText({ spec, progress }: Task): string {
+  const rows = `${shortCount(progress?.rows ?? 0)} rows`;
+  return spec.Verify ? rows : `${rows}, ${bytes(progress?.bytes ?? 0)}`;
 }
 
 interface TaskButtonsProps {
@@ -92,7 +108,7 @@ function TaskButtons({ id, task, table, show }: TaskButtonsProps) {
             <Button
               key={action.action}
               {...{ size: "small", disabled: isBusy, onClick: () => run(action) }}
-              aria-label={`${action.label}: copy of ${table}`}
+              aria-label={`${action.label}: ${taskNoun(task).toLowerCase()} of ${table}`}
             >
               {action.label}
             </Button>

@@ -1,7 +1,8 @@
 // A task in the words of the page, and what can be done to it. Pure.
 
 import type { ConnectorStatus } from "../../../../src/connector/status.ts";
-import type { Task, TaskState } from "../../../../src/connector/task.ts";
+import type { Task, TaskState, VerifySpec } from "../../../../src/connector/task.ts";
+import type { VerifyResult } from "../../../../src/connector/verification.ts";
 import type { Tone } from "../../../connector/condition.ts";
 import { plural } from "../../../text/numbers.ts";
 import { ago } from "../../../text/times.ts";
@@ -34,6 +35,27 @@ export function taskNote(task: Task, status: ConnectorStatus, now: number): stri
 /** A connector that is stopped, disabled or failed carries out no task. */
 export function waitsForConnector({ state, status }: ConnectorStatus): boolean {
   return (state.shutdown ?? state.disabled ?? status.failed) !== undefined;
+}
+
+export function taskNoun({ spec }: Task): string {
+  return spec.Verify ? "Comparison" : "Copy";
+}
+
+export function comparisonText({ repair, sample_percent: percent }: VerifySpec): string {
+  const what = percent === undefined ? "compares with the source" : `compares ${percent} % with the source`;
+  if (repair === "None") return what;
+  return `${what}, ${repair === "Apply" ? "repairs what differs" : "shows how to repair"}`;
+}
+
+export function isEqual({ missing, extra, changed }: VerifyResult): boolean {
+  return missing + extra + changed === 0;
+}
+
+export function foundText(result: VerifyResult): string {
+  const { rows, missing, extra, changed, repaired } = result;
+  if (isEqual(result)) return `${plural(rows, "row")} compared, all equal`;
+  const kinds = `${missing} missing, ${extra} extra, ${changed} changed`;
+  return `${plural(rows, "row")} compared: ${kinds}${repaired > 0 ? `, ${repaired} repaired` : ""}`;
 }
 
 export interface TaskAction {

@@ -2,6 +2,7 @@
 // transaction.
 
 import { type Client, escapeIdentifier } from "pg";
+import type { RowKey } from "../../../change/copy-part.ts";
 import { keyNames, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList } from "../schema/target-name.ts";
@@ -15,6 +16,8 @@ export interface CopiedRows {
   /** Rows of the target that the copy does not have stay. */
   readonly isMerged: boolean;
   readonly keepsOrigin: boolean;
+  /** Rows of the target with these keys are removed if the copy does not have them; absent or null: none is. */
+  readonly ofKeys?: readonly RowKey[] | null;
 }
 
 /** All statements share one transaction: a reader sees the rows before or the rows after. */
@@ -32,6 +35,7 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
         `select ${columns} from ${staging} s where not exists (select from ${target.ownRows} t where ${match})`,
     );
   const removeUncopied = async () => {
+    if (rows.ofKeys) return await removeAbsent(client, target, rows, rows.ofKeys);
     if (isMerged) return;
     const isCopied = `exists (select from ${staging} s where ${match})`;
     await client.query(`delete from ${target.ownRows} t where not ${isCopied}`);
@@ -51,6 +55,25 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
   // Without an index several rows may have the same key.
   else await client.query(`delete from ${target.ownRows} t using ${staging} s where ${match}`);
   await insert();
+}
+
+/** The keys are a parameter, so that they are in no statement's text. */
+async function removeAbsent(
+  client: Client,
+  target: TargetTable,
+  { staging, relation }: CopiedRows,
+  keys: readonly RowKey[],
+): Promise<void> {
+  const types = keyNames(relation).map(
+    (name) => target.columns.find((column) => column.name === name)?.plainType,
+  );
+  const values = types.map((type, i) => `(wanted.value->>${i})::${type ?? "text"} as k${i}`).join(", ");
+  const wanted = `(select ${values} from json_array_elements($1::json) as wanted(value)) k`;
+  const isCopied = `exists (select from ${staging} s where ${matchSql({ target, relation }, "s", "k")})`;
+  await client.query(
+    `delete from ${target.ownRows} t using ${wanted} where ${matchSql({ target, relation }, "t", "k")} and not ${isCopied}`,
+    [JSON.stringify(keys)],
+  );
 }
 
 async function replaceAll(

@@ -55,13 +55,13 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     return this.#wholeForm(table);
   }
 
-  async takeRows(rows: CopyChunk): Promise<void> {
+  async takeRows(rows: CopyChunk, absent: "stay" | "removed" = "stay"): Promise<void> {
     this.apply.giveUpInProgress();
     const { table, part } = rows;
     const { relation } = table;
     await this.apply.guard((client) => this.tables.takeName(client, relation));
     const before = this.tables.ledger.pointOf(relation.id);
-    const outcome = await this.#intoTarget(rows, "merge", this.context.signal);
+    const outcome = await this.#intoTarget(rows, "merge", this.context.signal, absent === "removed");
     this.#made(relation, outcome, false);
     const keys = part?.kind === "rows" ? part.keys : [];
     this.tables.incomplete.ahead.copied(relation.id, keys, before, this.apply.resumeLsn());
@@ -171,10 +171,22 @@ export class SinkCopies implements CopySink, AsyncDisposable {
   }
 
   /** Copies the table, or some of its rows, in one transaction. */
-  async #intoTarget(chunk: CopyChunk, mode: CopyMode, stop: AbortSignal): Promise<CopyOutcome> {
+  async #intoTarget(
+    chunk: CopyChunk,
+    mode: CopyMode,
+    stop: AbortSignal,
+    removesAbsent = false,
+  ): Promise<CopyOutcome> {
     const known = this.#known(chunk.table.relation);
     const copying = this.#takeCounted(chunk, true, stop, (client, chunk) =>
-      copyIntoTarget(client, this.config, this.naming, this.context, { ...chunk, mode }, known),
+      copyIntoTarget(
+        client,
+        this.config,
+        this.naming,
+        this.context,
+        { ...chunk, mode, removesAbsent },
+        known,
+      ),
     );
     return await copying.catch((error: unknown) => this.#endUnlessKnown(error));
   }

@@ -55,6 +55,8 @@ export interface KnownTable {
 
 export interface WholeCopy extends CopyChunk {
   readonly mode: CopyMode;
+  /** Of rows that are copied by their keys: those that the source does not have are removed. */
+  readonly removesAbsent?: boolean;
 }
 
 /** In one transaction: the table, its rows, and the record of the copy. */
@@ -100,7 +102,8 @@ export async function copyIntoTarget(
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     const { relation } = table;
-    const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied };
+    const ofKeys = request.removesAbsent && request.part?.kind === "rows" ? request.part.keys : null;
+    const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
     await withRefusedKey(client, { target: into, relation, rows: staging, isMerged }, () =>
       withLateChecks(client, into, () => mergeCopy(client, into, merged)),
     );

@@ -6,6 +6,8 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import type { CopyPart } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { keysSetting } from "../../../comparison/digest-sql.ts";
+import { copyOut, type RowCount } from "../../../connection/copy/copy-out.ts";
 import { destroyClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
 import type { Permits } from "../../../connection/semaphore.ts";
 import type { SessionPool } from "../../../connection/session-pool.ts";
@@ -17,7 +19,6 @@ import type { TableSelection } from "../catalog/table-selection.ts";
 import { hashedColumnSql, saltSetting } from "../shapes/column-hash.ts";
 import { transformedQuery } from "../shapes/row-transform.ts";
 import { readStorage } from "../shapes/table-shapes.ts";
-import { copyOut, type RowCount } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
 import { lockForReading } from "./read-lock.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
@@ -71,9 +72,23 @@ export async function measureTable(
   }
 }
 
-/** Yields the chunks of the copy. Takes a session with the first one; leaving the loop early breaks that session. */
+/** Yields the chunks of the copy. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, permits, form, part, count, selection, signal } = request;
+  const { form, part, count } = request;
+  yield* readAsOf(request, count, (client) => copyStatement(client, request, form, part));
+  if (form === "binary") count.rows--;
+}
+
+/**
+ * Yields what a COPY of the table gives, as of the point. `prepare` returns its statement. Takes a session with the first chunk; leaving the
+ * loop early breaks that session.
+ */
+export async function* readAsOf(
+  request: Omit<TableCopyRequest, "form" | "part" | "count">,
+  count: RowCount,
+  prepare: (client: Client, whole: string) => Promise<string>,
+): AsyncGenerator<Uint8Array> {
+  const { connection, table, point, sessions, permits, signal } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -90,23 +105,14 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await client.query(lockTimeoutSql);
     await lockForReading(client, table);
     await requireSameStorage(client, table);
-    const whole = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
     await requireSameColumns(client, table);
-    await requireSameNames(client, table, whole);
-    if (part) await beginPart(client, table, part);
-    const from = part ? `${whole} where ${isInPart(table, selection, part)}` : whole;
-    const transformed = transformedQuery(table.relation, selection, from, point.lsn);
-    if (transformed !== null) {
-      // As a parameter, so that the salt is in no statement's text.
-      await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
-    }
-    const sql = copySql(table, transformed ?? selectSql(table, from, part), form);
+    await requireSameNames(client, table, wholeTable(table));
+    const sql = await prepare(client, wholeTable(table));
     for await (const chunk of copyOut(client, sql, count)) {
       isClientBusy = true;
       yield chunk;
       isClientBusy = false;
     }
-    if (form === "binary") count.rows--;
     await client.query("commit");
     finished = true;
   } catch (error) {
@@ -117,6 +123,30 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     if (finished) await sessions.giveBack(client);
     else destroyClient(client);
   }
+}
+
+/** In the syntax of FROM. */
+function wholeTable({ isPartitioned, relation }: TableShape): string {
+  return `${isPartitioned ? "" : "only "}${sqlName(relation)}`;
+}
+
+async function copyStatement(
+  client: Client,
+  { table, selection, point }: Pick<TableCopyRequest, "table" | "selection" | "point">,
+  form: TupleForm,
+  part: CopyPart | undefined,
+): Promise<string> {
+  const whole = wholeTable(table);
+  if (part) await beginPart(client, table, part);
+  const from = part ? `${whole} where ${isInPart(table, selection, part)}` : whole;
+  const transformed = transformedQuery(table.relation, selection, from, point.lsn);
+  if (transformed !== null) await setSalt(client, selection);
+  return copySql(table, transformed ?? selectSql(table, from, part), form);
+}
+
+/** As a parameter, so that the salt is in no statement's text. */
+export async function setSalt(client: Client, { salt }: TableSelection): Promise<void> {
+  await client.query("select set_config($1, $2, true)", [saltSetting, salt]);
 }
 
 /**
@@ -165,8 +195,6 @@ function alteredBefore(table: TableShape): MillraceError {
   );
 }
 
-const keysSetting = "millrace.keys";
-
 /** Other parts may have been copied already: if the key has changed since, their rows could not be told from these. */
 async function beginPart(client: Client, table: TableShape, part: CopyPart): Promise<void> {
   if (!(await hasSameKey(client, table))) throw alteredBefore(table);
@@ -178,7 +206,7 @@ async function beginPart(client: Client, table: TableShape, part: CopyPart): Pro
 }
 
 /** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
-function isInPart({ relation }: TableShape, selection: TableSelection, part: CopyPart): string {
+export function isInPart({ relation }: TableShape, selection: TableSelection, part: CopyPart): string {
   if (part.kind === "range") {
     const { from, to } = part.range;
     return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;

@@ -5,16 +5,19 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import type { CopyPart } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
+import type { DigestScan, HashingServer, RowComparison } from "../../../comparison/row-comparison.ts";
 import { type Permits, Semaphore } from "../../../connection/semaphore.ts";
-import { SessionPool } from "../../../connection/session-pool.ts";
+import { SessionPool, withPooledSession } from "../../../connection/session-pool.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import type { SnapshotPoint, TableRows } from "../../table-source.ts";
+import type { VerifySource } from "../../verify-source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { connectForRun, type SourceRun } from "../run-sessions.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks, measureTable } from "./table-copy.ts";
+import { readHashing, tableDigests } from "./table-digests.ts";
 
-export class TableReader implements AsyncDisposable {
+export class TableReader implements VerifySource, AsyncDisposable {
   readonly #sessions: SessionPool;
   constructor(
     private readonly connection: PostgresConnection,
@@ -36,6 +39,24 @@ export class TableReader implements AsyncDisposable {
     const count = { rows: 0 };
     const chunks = copyTableChunks({ ...this.#request, table, point, form, part, count });
     return { table, form, chunks, rowsRead: () => count.rows };
+  }
+
+  hashing(): Promise<HashingServer> {
+    return withPooledSession(this.#sessions, this.signal, "source", readHashing);
+  }
+
+  size(table: TableShape): Promise<TableSize | null> {
+    return this.measure(table);
+  }
+
+  read(
+    table: TableShape,
+    point: SnapshotPoint,
+    comparison: RowComparison,
+    scan: DigestScan,
+  ): AsyncIterable<Uint8Array> {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    return tableDigests({ ...this.#request, table, point, comparison, scan });
   }
 
   get #request() {

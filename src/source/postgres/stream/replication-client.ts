@@ -15,11 +15,11 @@ import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstr
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { formatLsn, type Lsn, lsn } from "../../../change/lsn.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
+import { FlowControl, type PausableSocket } from "../../../connection/copy/flow-control.ts";
 import { liftTransactionTimeout } from "../../../connection/postgres-client.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { formatLog, readLog } from "../slot/source-log.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
-import { FlowControl, type PausableSocket } from "./flow-control.ts";
 import { ValuePacker } from "./value-packer.ts";
 
 export interface ReplicationHandlers {

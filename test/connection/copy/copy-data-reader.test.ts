@@ -1,7 +1,7 @@
 // Reads the rows of a COPY from its socket, wherever the chunks are cut.
 
 import { expect, test } from "bun:test";
-import { CopyDataReader } from "../../../../src/source/postgres/copy/copy-data-reader.ts";
+import { CopyDataReader } from "../../../src/connection/copy/copy-data-reader.ts";
 
 function message(type: string, payload: Uint8Array | string): Buffer {
   const body = Buffer.from(payload);

@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Client } from "pg";
-import { destroyClient, socketOf } from "../../../../src/connection/postgres-client.ts";
-import { copyOut } from "../../../../src/source/postgres/copy/copy-out.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { TcpProxy } from "../../../support/tcp-proxy.ts";
-import { waitFor } from "../../../support/wait-for.ts";
+import { copyOut } from "../../../src/connection/copy/copy-out.ts";
+import { destroyClient, socketOf } from "../../../src/connection/postgres-client.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
 let client: Client & AsyncDisposable;

@@ -1,7 +1,7 @@
 // When a stream's reader pauses so that the kernel coalesces messages, with simulated times.
 
 import { expect, test } from "bun:test";
-import { ReadCoalescer } from "../../../../src/source/postgres/stream/read-coalescer.ts";
+import { ReadCoalescer } from "../../../src/connection/copy/read-coalescer.ts";
 
 /**
  * The pauses after these chunks: after which chunk, and for how long. Each chunk has a size and a distance to the

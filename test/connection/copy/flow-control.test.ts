@@ -6,8 +6,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FlowControl } from "../../../../src/source/postgres/stream/flow-control.ts";
-import { waitFor } from "../../../support/wait-for.ts";
+import { FlowControl } from "../../../src/connection/copy/flow-control.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const messageBytes = 100;
 const senders = new Set<Socket>();

@@ -3,8 +3,8 @@
 // https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
 
 import type { Client, Connection, Submittable } from "pg";
-import { FlowControl, type PausableSocket } from "../stream/flow-control.ts";
 import { CopyDataReader } from "./copy-data-reader.ts";
+import { FlowControl, type PausableSocket } from "./flow-control.ts";
 
 /** The socket below a client. */
 interface Socket extends PausableSocket {

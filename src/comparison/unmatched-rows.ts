@@ -1,0 +1,152 @@
+// The rows of both sides that have no equal on the other one. Equal rows cancel each other out as they come, so that memory holds little more
+// than what differs. A hash table over the rows' digests, with open addressing. Pure.
+
+import type { RowKey } from "../change/copy-part.ts";
+import type { Side } from "./bucket-differences.ts";
+import type { BinaryRow } from "./digest-rows.ts";
+
+const words = 4;
+const state = { free: 0, source: 1, sink: 2, matched: 3 } as const;
+const firstSlots = 1024;
+/** Digest, key length. */
+const digestFields = 2;
+
+export interface RowDifference {
+  readonly key: RowKey;
+  readonly kind: "Missing" | "Extra" | "Changed";
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export class UnmatchedRows {
+  #slots = firstSlots;
+  #digests = new Int32Array(firstSlots * words);
+  #states = new Uint8Array(firstSlots);
+  /** Where the row's key is in `#keys`. */
+  #keyAt = new Uint32Array(firstSlots);
+  /** Slots that are not free. */
+  #used = 0;
+  readonly #unmatched = { source: 0, sink: 0 };
+  /** Keys, each as the int32 lengths and bytes of its fields. */
+  #keys = new Uint8Array(firstSlots * 16);
+  #keysEnd = 0;
+
+  constructor(private readonly keyFields: number) {}
+
+  count(side: Side): number {
+    return this.#unmatched[side];
+  }
+
+  /** Takes a row of a scan of kind `rows`. */
+  add(side: Side, row: BinaryRow): void {
+    const other = side === "source" ? "sink" : "source";
+    let reusable = -1;
+    for (let slot = row.int32(1, 4) & (this.#slots - 1); ; slot = (slot + 1) & (this.#slots - 1)) {
+      const at = this.#states[slot];
+      if (at === state.free) {
+        if (reusable < 0) this.#used++;
+        this.#put(reusable < 0 ? slot : reusable, side, row);
+        break;
+      }
+      if (at === state.matched) {
+        if (reusable < 0) reusable = slot;
+      } else if (at === state[other] && this.#isDigest(slot, row)) {
+        this.#states[slot] = state.matched;
+        this.#unmatched[other]--;
+        return;
+      }
+    }
+    if (this.#used * 2 > this.#slots) this.#rebuild();
+  }
+
+  /** What differs, by key. Without keys there is none. */
+  differences(): readonly RowDifference[] {
+    const kinds = new Map<string, RowDifference["kind"]>();
+    for (let slot = 0; slot < this.#slots; slot++) {
+      const at = this.#states[slot];
+      if (at !== state.source && at !== state.sink) continue;
+      const key = JSON.stringify(this.#keyOf(slot));
+      const kind = at === state.source ? "Missing" : "Extra";
+      const before = kinds.get(key);
+      kinds.set(key, before === undefined || before === kind ? kind : "Changed");
+    }
+    return [...kinds].map(([key, kind]) => ({ key: JSON.parse(key) as RowKey, kind }));
+  }
+
+  #isDigest(slot: number, row: BinaryRow): boolean {
+    const at = slot * words;
+    return (
+      this.#digests[at] === row.int32(0) &&
+      this.#digests[at + 1] === row.int32(0, 4) &&
+      this.#digests[at + 2] === row.int32(1) &&
+      this.#digests[at + 3] === row.int32(1, 4)
+    );
+  }
+
+  #put(slot: number, side: Side, row: BinaryRow): void {
+    for (let word = 0; word < words; word++)
+      this.#digests[slot * words + word] = row.int32(word >> 1, (word & 1) * 4);
+    this.#states[slot] = state[side];
+    this.#unmatched[side]++;
+    if (this.keyFields === 0) return;
+    const from = row.starts[digestFields]! - 4;
+    const last = digestFields + this.keyFields - 1;
+    this.#keyAt[slot] = this.#keep(row.bytes.subarray(from, row.starts[last]! + row.lengths[last]!));
+  }
+
+  #keep(key: Uint8Array): number {
+    const at = this.#keysEnd;
+    if (at + key.length > this.#keys.length) {
+      const grown = new Uint8Array(Math.max(at + key.length, this.#keys.length * 2));
+      grown.set(this.#keys.subarray(0, at));
+      this.#keys = grown;
+    }
+    this.#keys.set(key, at);
+    this.#keysEnd = at + key.length;
+    return at;
+  }
+
+  #keyOf(slot: number): RowKey {
+    const view = new DataView(this.#keys.buffer);
+    const key: string[] = [];
+    let at = this.#keyAt[slot]!;
+    for (let field = 0; field < this.keyFields; field++) {
+      const length = view.getInt32(at);
+      key.push(decoder.decode(this.#keys.subarray(at + 4, at + 4 + length)));
+      at += 4 + length;
+    }
+    return key;
+  }
+
+  /** Drops what has matched, and grows if that is not enough. */
+  #rebuild(): void {
+    const before = { slots: this.#slots, states: this.#states, digests: this.#digests, keyAt: this.#keyAt };
+    const keys = this.#keys;
+    const live = this.#unmatched.source + this.#unmatched.sink;
+    this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 4)));
+    this.#digests = new Int32Array(this.#slots * words);
+    this.#states = new Uint8Array(this.#slots);
+    this.#keyAt = new Uint32Array(this.#slots);
+    this.#keys = new Uint8Array(Math.max(firstSlots, keys.length >> 1));
+    this.#keysEnd = 0;
+    this.#used = live;
+    for (let slot = 0; slot < before.slots; slot++) {
+      const at = before.states[slot]!;
+      if (at !== state.source && at !== state.sink) continue;
+      const digest = before.digests.subarray(slot * words, slot * words + words);
+      let to = digest[3]! & (this.#slots - 1);
+      while (this.#states[to] !== state.free) to = (to + 1) & (this.#slots - 1);
+      this.#states[to] = at;
+      this.#digests.set(digest, to * words);
+      if (this.keyFields > 0)
+        this.#keyAt[to] = this.#keep(keyBytes(keys, before.keyAt[slot]!, this.keyFields));
+    }
+  }
+}
+
+function keyBytes(keys: Uint8Array, from: number, fields: number): Uint8Array {
+  const view = new DataView(keys.buffer);
+  let end = from;
+  for (let field = 0; field < fields; field++) end += 4 + view.getInt32(end);
+  return keys.subarray(from, end);
+}

@@ -1,0 +1,52 @@
+// Points of the source that are taken while the stream waits, so that it has not passed them. Taking a point waits for the transactions that
+// are open at the source. So the stream waits for a bounded time only, and goes on before the next attempt.
+
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { SnapshotPoint, TableSource } from "../../source/table-source.ts";
+
+/** How long the stream waits at first. The time doubles with each attempt. */
+const firstHoldMs = 1_000;
+const longestHoldMs = 30_000;
+const maxAttempts = 8;
+
+export interface HeldPoint {
+  /** Call it between two batches. Null: the point could not be had in time. */
+  take(): Promise<SnapshotPoint | null>;
+}
+
+/**
+ * Calls `attempt` until it returns something other than null. Before each attempt it waits for open transactions of the source, while the stream
+ * goes on. Throws `slot_creation_blocked` in the end.
+ */
+export async function withHeldPoint<T>(
+  source: Pick<TableSource, "snapshotPoint">,
+  signal: AbortSignal,
+  attempt: (held: HeldPoint) => Promise<T | null>,
+): Promise<T> {
+  for (let attempts = 0; attempts < maxAttempts; attempts++) {
+    await (await source.snapshotPoint(signal))[Symbol.asyncDispose]();
+    const holdMs = Math.min(longestHoldMs, firstHoldMs * 2 ** attempts);
+    const result = await attempt({ take: () => takeWithin(source, signal, holdMs) });
+    if (result !== null) return result;
+  }
+  throw new MillraceError(
+    "slot_creation_blocked",
+    `No point of the source could be had within ${longestHoldMs / 1000} s: transactions that write are open there for longer. ` +
+      "SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start shows them.",
+  );
+}
+
+async function takeWithin(
+  source: Pick<TableSource, "snapshotPoint">,
+  signal: AbortSignal,
+  holdMs: number,
+): Promise<SnapshotPoint | null> {
+  const late = AbortSignal.timeout(holdMs);
+  try {
+    return await source.snapshotPoint(AbortSignal.any([signal, late]));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (late.aborted) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,136 @@
+// Reads digests of a table's rows at source and sink, both at once, and finds the rows that differ: first by buckets, then by rows of those buckets
+// that differ.
+
+import type { PageRange, TableSize } from "../../change/page-range.ts";
+import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
+import { BucketDifferences, bucketsFor, groupsOf, type Side } from "../../comparison/bucket-differences.ts";
+import { type BinaryRow, readBinaryRows } from "../../comparison/digest-rows.ts";
+import { isKeyed } from "../../comparison/digest-sql.ts";
+import type { DigestScan } from "../../comparison/row-comparison.ts";
+import { UnmatchedRows } from "../../comparison/unmatched-rows.ts";
+import type { OpenedSides } from "./opened-sides.ts";
+import type { VerifyEnvironment } from "./verify-environment.ts";
+
+/** While the sink is further behind, nothing is read: reading would slow it down. But not for ever. */
+const maxLagBytes = 64 * 1024 * 1024;
+const lagCheckMs = 250;
+const longestPauseMs = 60_000;
+
+/** Each part of a table answers with all buckets. So a part has several times as many rows as there are buckets. */
+const rowsPerBucketAndPart = 8;
+const maxPartBytes = 1024 * 1024 * 1024;
+const maxParts = 256;
+/** Of both sides, in buckets that differ: so many are looked at in one scan. */
+const maxRowsAtOnce = 800_000;
+
+const sides = ["source", "sink"] as const satisfies readonly Side[];
+
+/** Compares all rows by buckets. `progress`: rows of both sides that were read so far. */
+export async function scanBuckets(
+  environment: VerifyEnvironment,
+  opened: OpenedSides,
+  signal: AbortSignal,
+  progress: (rows: number) => void,
+): Promise<BucketDifferences> {
+  const { table, comparison } = opened;
+  const buckets = bucketsFor(table.estimatedRows);
+  const found = new BucketDifferences(buckets, !isKeyed(comparison));
+  const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
+  await atBoth(signal, async (side, either) => {
+    const size = comparison.areEqualRowsOne ? null : sizes[side];
+    for (const range of partsOf(size, table.estimatedRows, buckets)) {
+      await untilLagIsLow(environment, either);
+      await scan(environment, opened, side, { kind: "buckets", buckets, range }, either, (row) =>
+        found.add(side, row),
+      );
+      progress(found.rows("source") + found.rows("sink"));
+    }
+  });
+  return found;
+}
+
+/** Yields what differs in these buckets, in groups that fit in memory. */
+export async function* scanRows(
+  environment: VerifyEnvironment,
+  opened: OpenedSides,
+  found: BucketDifferences,
+  differing: readonly number[],
+  signal: AbortSignal,
+): AsyncGenerator<UnmatchedRows> {
+  const { buckets } = found;
+  const groups = groupsOf({ rowsIn: (bucket) => found.rowsIn(bucket) }, differing, maxRowsAtOnce);
+  for (const among of groups) {
+    const unmatched = new UnmatchedRows(opened.comparison.key.length);
+    await atBoth(signal, async (side, either) => {
+      await untilLagIsLow(environment, either);
+      await scan(environment, opened, side, { kind: "rows", buckets, among }, either, (row) =>
+        unmatched.add(side, row),
+      );
+    });
+    yield unmatched;
+  }
+}
+
+/** Reads one side. */
+export async function scan(
+  { permits }: Pick<VerifyEnvironment, "permits">,
+  { source, sink, table, point, comparison }: OpenedSides,
+  side: Side,
+  asked: DigestScan,
+  signal: AbortSignal,
+  onRow: (row: BinaryRow) => void,
+): Promise<void> {
+  const read = async () => {
+    const chunks =
+      side === "source" ? source.read(table, point, comparison, asked) : sink.read(comparison, asked);
+    await readBinaryRows(chunksUntilAborted(chunks, signal), onRow);
+  };
+  // Permits are for connections of the source.
+  await (side === "source" ? permits.within(1, signal, read) : read());
+}
+
+/** If one side fails, the other one is broken off. Throws the first failure once both have ended. */
+async function atBoth(
+  signal: AbortSignal,
+  work: (side: Side, either: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const failed = new AbortController();
+  const either = AbortSignal.any([signal, failed.signal]);
+  let failure: { readonly error: unknown } | null = null;
+  await Promise.all(
+    sides.map((side) =>
+      work(side, either).catch((error: unknown) => {
+        failure ??= { error };
+        failed.abort(error);
+      }),
+    ),
+  );
+  // The compiler does not see what the sides have assigned.
+  const first = failure as { readonly error: unknown } | null;
+  if (first !== null) throw first.error;
+}
+
+/** The parts in which a side is read: for its progress, and so that it can wait between them. Pure. */
+export function partsOf(
+  size: TableSize | null,
+  estimatedRows: number,
+  buckets: number,
+): readonly (PageRange | null)[] {
+  if (size === null) return [null];
+  const byRows = Math.floor(estimatedRows / (buckets * rowsPerBucketAndPart));
+  const byBytes = Math.ceil(size.bytes / maxPartBytes);
+  const parts = Math.min(maxParts, size.pages, Math.max(byRows, byBytes));
+  if (parts <= 1) return [null];
+  const pages = Math.ceil(size.pages / parts);
+  return Array.from({ length: Math.ceil(size.pages / pages) }, (_, part) => {
+    const from = part * pages;
+    // The last part goes on to the end, wherever that is by now.
+    return { from, to: from + pages >= size.pages ? null : from + pages };
+  });
+}
+
+async function untilLagIsLow({ lagBytes }: VerifyEnvironment, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + longestPauseMs;
+  while (lagBytes() > maxLagBytes && performance.now() < until)
+    await untilAborted(Bun.sleep(lagCheckMs), signal);
+}

@@ -1,0 +1,10 @@
+// What a verification needs of its run.
+
+import type { CopyEnvironment } from "../copy/copy-environment.ts";
+import type { StreamEvents } from "../stream-events.ts";
+
+export interface VerifyEnvironment extends CopyEnvironment {
+  readonly exactlyAt: StreamEvents["exactlyAt"];
+  /** Bytes of the source's log that the sink is behind. */
+  readonly lagBytes: () => number;
+}

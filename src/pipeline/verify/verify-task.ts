@@ -1,0 +1,145 @@
+// Compares a table at the sink with its source for a task, and mends what differs if that is asked for.
+
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { RowDifference, UnmatchedRows } from "../../comparison/unmatched-rows.ts";
+import type { VerifySpec } from "../../connector/task.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { causeOf } from "../copy/copy-table.ts";
+import { findTable, type TaskContext } from "../copy/snapshot-task.ts";
+import type { OfferedTask } from "../run-reporter.ts";
+import { asOf, type OpenedSides, openSides } from "./opened-sides.ts";
+import { repairRows } from "./repair-rows.ts";
+import { type SampledRow, sampleRows } from "./sampled-rows.ts";
+import { scanBuckets, scanRows } from "./scan-sides.ts";
+import type { VerifyEnvironment } from "./verify-environment.ts";
+
+const maxSample = 100;
+/**
+ * Before a row is mended, the source may give it another key: the sink then takes values that the change leaves alone from the damaged row, under
+ * that key. So the table is compared again where rows were mended.
+ */
+const maxRounds = 4;
+
+/** Returns what was found. Repaired rows are durable at the sink. Throws why the table cannot be compared, or the reason of `signal`. */
+export async function verifyForTask(
+  environment: VerifyEnvironment,
+  context: TaskContext,
+  task: OfferedTask,
+  spec: VerifySpec,
+  signal: AbortSignal,
+): Promise<VerifyResult> {
+  try {
+    let found = await round(environment, context, task, spec, signal);
+    let total = found;
+    for (let rounds = 1; found.repaired > 0 && rounds < maxRounds; rounds++) {
+      found = await round(environment, context, task, spec, signal);
+      total = both(total, found);
+    }
+    return total;
+  } catch (error) {
+    throw causeOf(error);
+  }
+}
+
+async function round(
+  environment: VerifyEnvironment,
+  context: TaskContext,
+  task: OfferedTask,
+  spec: VerifySpec,
+  signal: AbortSignal,
+): Promise<VerifyResult> {
+  const { table, opened } = await openTable(environment, context, task, spec, signal);
+  await using _opened = opened;
+  if (spec.repair === "Apply" && opened.sink.repairBlocker !== null) throw notRepairable(table, opened);
+  return await compare(environment, opened, task, spec, signal);
+}
+
+/** The last round says of which place of the log the table is known. */
+function both(before: VerifyResult, last: VerifyResult): VerifyResult {
+  return {
+    ...last,
+    ranges: before.ranges + last.ranges,
+    missing: before.missing + last.missing,
+    extra: before.extra + last.extra,
+    changed: before.changed + last.changed,
+    repaired: before.repaired + last.repaired,
+    sample: [...before.sample, ...last.sample].slice(0, maxSample),
+  };
+}
+
+async function openTable(
+  environment: VerifyEnvironment,
+  { listTables, copyBlocker, first, copies }: TaskContext,
+  task: OfferedTask,
+  spec: VerifySpec,
+  signal: AbortSignal,
+): Promise<{ readonly table: TableShape; readonly opened: OpenedSides }> {
+  const { source, betweenBatches } = environment;
+  const find = async () => findTable(await listTables(), source.database, task);
+  let table = await betweenBatches(find, signal);
+  if (first.isUnderWay(table)) {
+    await first.ended(table, signal);
+    table = await betweenBatches(find, signal);
+  }
+  const reason = copyBlocker(table) ?? copies.readFailure(table);
+  if (reason) throw reason;
+  return { table, opened: await openSides(environment, table, spec.sample_percent ?? null, signal) };
+}
+
+async function compare(
+  environment: VerifyEnvironment,
+  opened: OpenedSides,
+  task: OfferedTask,
+  { repair }: VerifySpec,
+  signal: AbortSignal,
+): Promise<VerifyResult> {
+  const { table } = opened;
+  const progress = (rows: number) => task.progress(Math.floor(rows / 2), 0, table.estimatedRows);
+  const found = await scanBuckets(environment, opened, signal, progress);
+  const differing = found.differing();
+  const counts = { missing: 0, extra: 0, changed: 0, repaired: 0 };
+  const sample: SampledRow[] = [];
+  for await (const unmatched of scanRows(environment, opened, found, differing, signal)) {
+    const differences = count(opened, unmatched, counts);
+    const shown = differences.slice(0, maxSample - sample.length);
+    sample.push(...(await sampleRows(environment, opened, shown, signal)));
+    if (repair !== "Apply") continue;
+    const keys = differences.map(({ key }) => key);
+    await repairRows(environment, table, keys, signal, (rows) => {
+      counts.repaired += rows;
+    });
+  }
+  return {
+    ...{ as_of_lsn: asOf(opened), rows: found.rows("source"), ranges: differing.length, ...counts },
+    sample: sample.map(({ shown }) => shown),
+    ...(repair === "DryRun" ? { statements: sample.map(({ statement }) => statement) } : {}),
+  };
+}
+
+/** Without a key nobody can tell which row of the one side is which of the other. */
+function count(
+  { comparison }: OpenedSides,
+  unmatched: UnmatchedRows,
+  counts: Record<"missing" | "extra" | "changed", number>,
+): readonly RowDifference[] {
+  if (comparison.key.length === 0) {
+    counts.missing += unmatched.count("source");
+    counts.extra += unmatched.count("sink");
+    return [];
+  }
+  const differences = unmatched.differences();
+  for (const { kind } of differences) {
+    if (kind === "Missing") counts.missing++;
+    else if (kind === "Extra") counts.extra++;
+    else counts.changed++;
+  }
+  return differences;
+}
+
+function notRepairable({ relation }: TableShape, { sink }: OpenedSides): MillraceError {
+  return new MillraceError(
+    "unsupported_kind",
+    `Rows of ${qualifiedName(relation)} cannot be repaired one by one. ${sink.repairBlocker}`,
+  );
+}

@@ -1,0 +1,101 @@
+// Opens tables of the sink for their comparison with the source. Between two batches, so that their rows are those of one place of the stream.
+
+import type { Client } from "pg";
+import { qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { hasOneSession } from "../../../connection/has-one-session.ts";
+import { closeClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
+import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { SinkContext } from "../../sink.ts";
+import type { SinkRows, VerifySink } from "../../verify-sink.ts";
+import type { ApplySession } from "../copy/apply-session.ts";
+import type { TargetNaming } from "../schema/target-naming.ts";
+import { readTargetTable, tableMissing } from "../schema/target-table.ts";
+import { openCopySession } from "../sink-session.ts";
+import type { SinkTables } from "../sink-tables.ts";
+import { comparedColumns } from "./compared-columns.ts";
+import { type OpenedTable, SinkSnapshot } from "./sink-snapshot.ts";
+
+const lockWaitMs = 1_000;
+
+export class SinkVerification implements VerifySink {
+  constructor(
+    private readonly config: PostgresSinkConfig,
+    private readonly naming: TargetNaming,
+    private readonly context: SinkContext,
+    private readonly tables: SinkTables,
+    private readonly apply: ApplySession,
+  ) {}
+
+  async open(table: TableShape, stop: AbortSignal): Promise<SinkRows> {
+    this.#requireComparable(table);
+    const client = await openCopySession(this.config, this.context);
+    try {
+      await liftTransactionTimeout(client);
+      await client.query(
+        `begin isolation level repeatable read read only; set local lock_timeout = ${lockWaitMs}`,
+      );
+      return await SinkSnapshot.of(client, await this.#lock(client, table), stop, this.apply);
+    } catch (error) {
+      await closeClient(client);
+      throw describePostgresError(error, "sink");
+    }
+  }
+
+  /**
+   * LOCK takes no snapshot. A table that was truncated or rewritten between the snapshot and the lock would look empty.
+   */
+  async #lock(client: Client, { relation }: TableShape): Promise<OpenedTable> {
+    const name = this.naming.target(relation);
+    const target = await this.apply.guard((applying) => readTargetTable(applying, name));
+    if (target === null) throw tableMissing(name);
+    try {
+      await client.query(`lock table ${target.ownRows} in access share mode`);
+    } catch (error) {
+      if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
+      throw changed(relation, "is locked at the sink");
+    }
+    const columns = comparedColumns(relation, target);
+    return { target, relation, columns, repairBlocker: this.#repairBlocker(relation) };
+  }
+
+  #requireComparable({ relation }: TableShape): void {
+    const { setAside, ledger, shapes, incomplete, underWay } = this.tables;
+    const name = qualifiedName(relation);
+    if (hasOneSession(this.config.connection)) {
+      throw new MillraceError(
+        "unsupported_kind",
+        `${name} cannot be compared: that takes a second session at the sink. Set max_pool_size of the sink's connection to 3 or more.`,
+      );
+    }
+    if (this.naming.isShared(relation)) {
+      throw new MillraceError(
+        "unsupported_kind",
+        `${name} cannot be compared: its table at the sink has rows of other tables too (table_conflict Merge).`,
+      );
+    }
+    if (setAside.has(relation.id))
+      throw changed(relation, "is set aside, and is copied when its cause is gone");
+    if (underWay.has(relation) || (this.context.makesCopies && !ledger.holds(relation)))
+      throw changed(relation, "has no copy at the sink yet");
+    if (incomplete.has(relation.id))
+      throw changed(relation, "has rows at the sink that are about to be completed");
+    if (shapes.of(relation) !== null && !this.tables.isReadyFor(relation))
+      throw changed(relation, "is about to be altered at the sink");
+  }
+
+  #repairBlocker(relation: TableShape["relation"]): string | null {
+    const { ledger } = this.tables;
+    if (relation.key.length === 0 || relation.isKeyedByHash)
+      return "It has no key that tells its rows apart: a Snapshot task with truncate copies it anew.";
+    return ledger.holds(relation)
+      ? null
+      : "It was never copied (skip_snapshots): create a Snapshot task for it.";
+  }
+}
+
+function changed(relation: TableShape["relation"], reason: string): MillraceError {
+  return new MillraceError("table_changed", `${qualifiedName(relation)} ${reason}: it is compared later.`);
+}

@@ -1,0 +1,47 @@
+// The contract of a sink whose rows can be compared with the source's.
+
+import type { RowKey } from "../change/copy-part.ts";
+import type { TableSize } from "../change/page-range.ts";
+import type { TableShape } from "../change/relation.ts";
+import type {
+  ComparedColumn,
+  DigestScan,
+  HashingServer,
+  RowComparison,
+} from "../comparison/row-comparison.ts";
+
+export interface VerifySink {
+  /**
+   * Call it between two batches: opens the table's rows as they are now, which batches do not change any more. Throws why they cannot be compared.
+   * `stop` ends everything with its reason.
+   */
+  open(table: TableShape, stop: AbortSignal): Promise<SinkRows>;
+}
+
+/** A table's rows at one place of the stream. Disposing twice does no harm. */
+export interface SinkRows extends AsyncDisposable {
+  readonly columns: readonly ComparedColumn[];
+  readonly server: HashingServer;
+  /** Null: the rows can only be read as a whole. */
+  readonly size: TableSize | null;
+  /** Why differing rows cannot be replaced one by one; null: they can. */
+  readonly repairBlocker: string | null;
+
+  /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. One reading at a time. */
+  read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;
+
+  /** SQL that gives the sink the source's row, ready to paste; with its values. */
+  statement(change: RowChange): string;
+}
+
+/** Texts are those of the compared columns, in their order; null for null. */
+export type RowChange =
+  | { readonly kind: "Missing"; readonly texts: readonly (string | null)[] }
+  | { readonly kind: "Extra"; readonly key: RowKey }
+  | {
+      readonly kind: "Changed";
+      readonly key: RowKey;
+      readonly texts: readonly (string | null)[];
+      /** Numbers of the columns that differ. */
+      readonly columns: readonly number[];
+    };

@@ -1,0 +1,24 @@
+// The contract of a source whose rows can be compared with a sink's.
+
+import type { TableSize } from "../change/page-range.ts";
+import type { TableShape } from "../change/relation.ts";
+import type { DigestScan, HashingServer, RowComparison } from "../comparison/row-comparison.ts";
+import type { SnapshotPoint } from "./table-source.ts";
+
+export interface VerifySource {
+  hashing(): Promise<HashingServer>;
+
+  /** Null: the table can only be read as a whole. */
+  size(table: TableShape): Promise<TableSize | null>;
+
+  /**
+   * Reads digests of a table's rows as of `point`: rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one.
+   * Throws as `readTable` does.
+   */
+  read(
+    table: TableShape,
+    point: SnapshotPoint,
+    comparison: RowComparison,
+    scan: DigestScan,
+  ): AsyncIterable<Uint8Array>;
+}

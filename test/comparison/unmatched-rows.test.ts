@@ -1,0 +1,128 @@
+// Rows of both sides cancel each other out, in whatever order they come.
+
+import { expect, test } from "bun:test";
+import {
+  BucketDifferences,
+  bucketsFor,
+  groupsOf,
+  type Side,
+} from "../../src/comparison/bucket-differences.ts";
+import { type BinaryRow, readBinaryRows } from "../../src/comparison/digest-rows.ts";
+import { UnmatchedRows } from "../../src/comparison/unmatched-rows.ts";
+
+/** Rows as COPY BINARY writes them: bigint fields, and texts. */
+function copyOf(rows: readonly (readonly (bigint | number | string | null)[])[]): Uint8Array {
+  const parts: Buffer[] = [Buffer.from("PGCOPY\n\xff\r\n\0", "latin1"), Buffer.alloc(8)];
+  const int = (value: number, bytes: 2 | 4) => {
+    const buffer = Buffer.alloc(bytes);
+    buffer.writeIntBE(value, 0, bytes);
+    return buffer;
+  };
+  for (const row of rows) {
+    parts.push(int(row.length, 2));
+    for (const field of row) {
+      if (field === null) {
+        parts.push(int(-1, 4));
+        continue;
+      }
+      const bytes =
+        typeof field === "string" ? Buffer.from(field) : Buffer.alloc(typeof field === "bigint" ? 8 : 4);
+      if (typeof field === "bigint") bytes.writeBigInt64BE(field);
+      if (typeof field === "number") bytes.writeInt32BE(field);
+      parts.push(int(bytes.length, 4), bytes);
+    }
+  }
+  return Buffer.concat([...parts, int(-1, 2)]);
+}
+
+async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  const memory = new Uint8Array(size);
+  for (let at = 0; at < bytes.length; at += size) {
+    const piece = bytes.subarray(at, at + size);
+    memory.set(piece);
+    yield memory.subarray(0, piece.length);
+  }
+}
+
+async function read(rows: Parameters<typeof copyOf>[0], onRow: (row: BinaryRow) => void, size = 1 << 20) {
+  await readBinaryRows(inPieces(copyOf(rows), size), onRow);
+}
+
+test.each([1, 2, 7, 64, 4096])("rows come whole from chunks of %d bytes", async (size) => {
+  const seen: unknown[] = [];
+  const rows = [
+    [1n, "one", null],
+    [-2n, "", "ä€"],
+  ] as const;
+  await read(rows, (row) => seen.push([row.integer(0), row.text(1), row.text(2), row.fields]), size);
+  expect(seen).toEqual([
+    [1, "one", null, 3],
+    [-2, "", "ä€", 3],
+  ]);
+});
+
+const hash = (text: string, seed: number) => BigInt.asIntN(64, BigInt(Bun.hash(text, seed)));
+const rowOf = (key: string, value: string) => [hash(key + value, 1), hash(key + value, 2), key] as const;
+
+test("what differs is left, with its kind, among many rows that do not", async () => {
+  const unmatched = new UnmatchedRows(1);
+  const keys = Array.from({ length: 20_000 }, (_, i) => `key ${i}`);
+  const rows: Record<Side, ReturnType<typeof rowOf>[]> = {
+    source: keys.filter((key) => key !== "key 3").map((key) => rowOf(key, key === "key 1" ? "new" : "same")),
+    sink: keys
+      .filter((key) => key !== "key 2")
+      .toReversed()
+      .map((key) => rowOf(key, "same")),
+  };
+  await read(rows.source, (row) => unmatched.add("source", row));
+  await read(rows.sink, (row) => unmatched.add("sink", row));
+  expect(unmatched.differences().toSorted((a, b) => a.key[0]!.localeCompare(b.key[0]!))).toEqual([
+    { key: ["key 1"], kind: "Changed" },
+    { key: ["key 2"], kind: "Missing" },
+    { key: ["key 3"], kind: "Extra" },
+  ]);
+});
+
+test("equal rows without a key count each", async () => {
+  const unmatched = new UnmatchedRows(0);
+  const of = (text: string) => [hash(text, 1), hash(text, 2)] as const;
+  await read([of("a"), of("a"), of("b")], (row) => unmatched.add("source", row));
+  await read([of("a"), of("b"), of("b"), of("b")], (row) => unmatched.add("sink", row));
+  expect([unmatched.count("source"), unmatched.count("sink")]).toEqual([1, 2]);
+});
+
+test("a bucket differs by its count or by its digest", async () => {
+  const found = new BucketDifferences(4, false);
+  await read(
+    [
+      [0, 2n, 5n, 6n],
+      [1, 1n, 7n, 8n],
+      [2, 1n, 7n, 8n],
+    ],
+    (row) => found.add("source", row),
+  );
+  // In two parts.
+  await read([[0, 1n, 4n, 4n]], (row) => found.add("sink", row));
+  await read(
+    [
+      [0, 1n, 1n, 2n],
+      [1, 1n, 7n, 9n],
+      [3, 1n, 0n, 0n],
+    ],
+    (row) => found.add("sink", row),
+  );
+  expect(found.differing()).toEqual([1, 2, 3]);
+  expect(found.rows("source")).toBe(4);
+  expect(groupsOf({ rowsIn: (bucket) => found.rowsIn(bucket) }, found.differing(), 2)).toEqual([[1], [2, 3]]);
+});
+
+test("sums tell equal rows from none", async () => {
+  const found = new BucketDifferences(1, true);
+  await read([[0, 2n, 10n, -10n, 2n ** 33n, 0n]], (row) => found.add("source", row));
+  await read([[0, 2n, 10n, -10n, 2n ** 33n, 2n]], (row) => found.add("sink", row));
+  expect(found.differing()).toEqual([0]);
+});
+
+test("there are as many buckets as the rows make worth while", () => {
+  expect([0, 1000, 5_000_000, 1e9].map(bucketsFor)).toEqual([64, 64, 2 ** 18, 2 ** 18]);
+});

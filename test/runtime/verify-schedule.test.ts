@@ -1,0 +1,70 @@
+import { expect, test } from "bun:test";
+import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { TableState, TableStatus } from "../../src/connector/table-status.ts";
+import type { Task, TaskRequest } from "../../src/connector/task.ts";
+import type { VerifiedTable } from "../../src/connector/verification.ts";
+import { VerifySchedule } from "../../src/runtime/verify-schedule.ts";
+import { sampleConfig } from "../support/sample-connector.ts";
+
+const hourMs = 3_600_000;
+const table = (name: string, state: TableState = "Streaming"): TableStatus => {
+  return { schema: "public", name, state, rows_in: 0, history: false };
+};
+
+function stage(everyHours: number) {
+  const made: string[] = [];
+  const at = { nowMs: 100 * hourMs };
+  const open: Task[] = [];
+  const verified: VerifiedTable[] = [];
+  const config = sampleConfig("orders");
+  const connector: ConnectorConfig = {
+    ...config,
+    limits: { ...config.limits, verify: { every_hours: everyHours } },
+  };
+  const schedule = new VerifySchedule({
+    connectors: async () => [connector],
+    tables: async () => [table("a"), table("b"), table("c", "Copying")],
+    verified: async () => verified,
+    unfinished: async () => open,
+    create: async (_, request: TaskRequest) => made.push(request.Verify?.name ?? ""),
+    log: { warn: () => {} },
+    nowMs: () => at.nowMs,
+  });
+  const isVerified = (name: string, ms: number) =>
+    verified.push({
+      schema: "public",
+      name,
+      verified: { at: new Date(ms).toISOString(), as_of_lsn: "0/1", rows: 1, differing: 0 },
+    });
+  return { schedule, made, at, open, isVerified };
+}
+
+test("each streamed table is compared in its turn, and again when its time has come", async () => {
+  const { schedule, made, at, isVerified } = stage(24);
+  isVerified("a", 90 * hourMs);
+  await schedule.look();
+  // A failed comparison is not asked for again at once.
+  await schedule.look();
+  expect(made).toEqual(["b"]);
+  at.nowMs += 15 * hourMs;
+  await schedule.look();
+  expect(made).toEqual(["b", "a"]);
+  at.nowMs += 10 * hourMs;
+  await schedule.look();
+  expect(made).toEqual(["b", "a", "b"]);
+});
+
+test("one at a time, and none where nobody asks for it", async () => {
+  const { schedule, made, open } = stage(1);
+  open.push({
+    id: "1",
+    state: "Running",
+    spec: { Verify: { database: "d", schema: "s", name: "n", repair: "None" } },
+    created_at: "",
+    attempt: 0,
+  });
+  await schedule.look();
+  const never = stage(0);
+  await never.schedule.look();
+  expect([...made, ...never.made]).toEqual([]);
+});
