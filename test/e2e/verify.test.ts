@@ -1,0 +1,142 @@
+// Comparisons through the built program: the task over the API and over kill -9, the command and its exit code, and where the result is shown.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TableStatuses } from "../../src/connector/table-status.ts";
+import type { Task, VerifySpec } from "../../src/connector/task.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(90_000);
+
+const path = "/api/v1/connectors/shop";
+const stack = new AsyncDisposableStack();
+let command: string;
+let dataDirectory: string;
+let server: PostgresServer;
+let service: ServiceProcess;
+let api: ApiClient;
+
+beforeAll(async () => {
+  const [binary, started] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+  ]);
+  command = binary;
+  server = stack.use(started);
+  await server.createDatabase("shop");
+  await server.createDatabase("copy");
+  await server.query(
+    `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 20000) i;
+     create table parts (id int primary key); insert into parts select generate_series(1, 10)`,
+    "shop",
+  );
+  dataDirectory = await mkdtemp(join(tmpdir(), "millrace-verify-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  service = await ServiceProcess.start({ command: [command], dataDirectory });
+  stack.defer(() => service[Symbol.asyncDispose]());
+  api = new ApiClient(service.url);
+  await api.createConnector("shop", {
+    source: {
+      postgres: { connection: server.connection("shop"), replication_type: { logical_replication: {} } },
+    },
+    sink: { postgres: { connection: server.connection("copy") } },
+  });
+  await untilRealtime();
+});
+afterAll(() => stack.disposeAsync());
+
+const untilRealtime = () =>
+  waitFor("the stream", async () => (await api.connector("shop")).status.state.realtime, {
+    timeoutMs: 60_000,
+  });
+
+async function create(repair: VerifySpec["repair"]): Promise<Task> {
+  const Verify = { schema: "public", name: "orders", repair };
+  const response = await api.request("POST", `${path}/tasks`, { Verify });
+  expect(response.status).toBe(202);
+  return (await response.json()) as Task;
+}
+
+async function done(id: string): Promise<Task> {
+  const look = async () => {
+    const task = await api.call<Task>("GET", `${path}/tasks/${id}`);
+    return (task.state === "Done" || task.state === "Failed") && task;
+  };
+  return await waitFor(`task ${id}`, look, { timeoutMs: 60_000 });
+}
+
+async function run(...words: string[]): Promise<{ readonly code: number; readonly out: string }> {
+  const child = Bun.spawn([command, ...words, "--url", service.url], { stdout: "pipe", stderr: "pipe" });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, out: out + err };
+}
+
+const verified = async () => {
+  const { tables } = await api.call<TableStatuses>("GET", `${path}/tables`);
+  return tables.find(({ name }) => name === "orders")?.verified;
+};
+
+test("what differs is told by result, table, metrics and exit code, and mended", async () => {
+  await server.query("update orders set v = 'wrong' where id = 7; delete from orders where id = 8", "copy");
+  const task = await create("DryRun");
+  // An identical one that is not finished is the same.
+  const { result, state, reason } = await done(task.id);
+  expect([state, reason]).toEqual(["Done", undefined]);
+  expect(result).toMatchObject({ rows: 20_000, missing: 1, extra: 0, changed: 1, repaired: 0 });
+  expect(result?.statements).toHaveLength(2);
+  expect(await verified()).toMatchObject({ rows: 20_000, differing: 2, as_of_lsn: result!.as_of_lsn });
+  const metrics = await (await api.request("GET", "/metrics")).text();
+  expect(metrics).toContain('millrace_verify_differences{connector="shop"} 2');
+  expect(metrics).toContain('millrace_verify_rows_total{connector="shop"} 20000');
+
+  const found = await run("verify", "shop", "orders", "--watch");
+  expect(found.code).toBe(1);
+  expect(found.out).toContain("2 rows differ of 20,000: 1 missing, 0 extra, 1 changed");
+  expect(found.out).toContain("Changed id = 7: v");
+  const mended = await run("verify", "shop", "orders", "--repair", "apply", "--watch");
+  expect(mended.code).toBe(1);
+  expect(mended.out).toContain("2 repaired");
+  const all = await run("verify", "shop", "--watch");
+  expect(all.out).toContain("public.parts: 10 rows are equal");
+  expect(all.code).toBe(0);
+  expect(await verified()).toMatchObject({ differing: 0 });
+});
+
+test("a comparison goes on after kill -9, and under a log that grows", async () => {
+  await server.query("update orders set v = 'wrong' where id % 50 = 0", "copy");
+  const task = await create("Apply");
+  await waitFor(
+    "it to begin",
+    async () => (await api.call<Task>("GET", `${path}/tasks/${task.id}`)).state !== "Pending",
+  );
+  await service.kill();
+  service = await ServiceProcess.start({ command: [command], dataDirectory });
+  api = new ApiClient(service.url);
+  await server.query("update orders set v = v || ' new' where id % 100 = 0", "shop");
+  const { state, result } = await done(task.id);
+  expect(state).toBe("Done");
+  expect((result?.repaired ?? 0) >= 0).toBe(true);
+  expect((await done((await create("None")).id)).result).toMatchObject({ missing: 0, extra: 0, changed: 0 });
+});
+
+test("bad requests get a clear answer", async () => {
+  for (const Verify of [
+    { schema: "public", name: "orders", repair: "Yes" },
+    { schema: "public", name: "orders", sample_percent: 0 },
+  ]) {
+    expect((await api.request("POST", `${path}/tasks`, { Verify })).status).toBe(422);
+  }
+  const both = { Verify: { schema: "a", name: "b" }, Snapshot: { schema: "a", name: "b" } };
+  expect((await api.request("POST", `${path}/tasks`, both)).status).toBe(422);
+  expect((await run("verify", "shop", "orders", "--repair", "maybe")).out).toContain("dry-run or apply");
+});
