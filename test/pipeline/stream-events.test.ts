@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { emptyBatch } from "../../src/change/batch-builder.ts";
-import type { ChangeBatch } from "../../src/change/change-batch.ts";
-import { lsn } from "../../src/change/lsn.ts";
+import { BatchBuilder, emptyBatch } from "../../src/change/batch-builder.ts";
+import { type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
+import { type Lsn, lsn } from "../../src/change/lsn.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
 import { StreamEvents } from "../../src/pipeline/stream-events.ts";
@@ -15,8 +15,10 @@ function stage() {
   const tables = Promise.withResolvers<void>();
   const ready: ChangeBatch[] = [];
   let asked: PromiseWithResolvers<ChangeBatch> | null = null;
-  const stream: Pick<ChangeStream, "next" | "caughtUp"> = {
+  const reached: Lsn[] = [];
+  const stream: Pick<ChangeStream, "next" | "caughtUp" | "reach"> = {
     caughtUp: caughtUp.promise,
+    reach: (at) => reached.push(at),
     next: () => {
       asked = Promise.withResolvers();
       const batch = ready.shift();
@@ -37,7 +39,27 @@ function stage() {
     else ready.push(batch);
     asked = null;
   };
-  return { events, tasks, stop, give, caughtUp, tables, refuse: (error: unknown) => asked?.reject(error) };
+  return {
+    events,
+    tasks,
+    stop,
+    give,
+    caughtUp,
+    tables,
+    reached,
+    refuse: (error: unknown) => asked?.reject(error),
+  };
+}
+
+/** One change in each transaction, which commits there. */
+function batchOf(...commits: readonly bigint[]): ChangeBatch {
+  const builder = new BatchBuilder("text", lsn(1n));
+  for (const at of commits) {
+    builder.begin(at, 0n, 7);
+    builder.add(ChangeKind.truncate, 0, 0, 0, 0, 0, 0, 0);
+    builder.commit(lsn(at + 1n));
+  }
+  return builder.takeComplete().batch;
 }
 
 const task: OfferedTask = {
@@ -128,4 +150,66 @@ test("nothing is left behind of a batch that was given out", async () => {
     return given.filter((ref) => ref.deref() !== undefined).length < 20;
   });
   expect(given.length).toBe(200);
+});
+
+test("an action at an LSN runs between what was committed before it and the rest, and nothing else comes in between", async () => {
+  const { events, tasks, give, caughtUp, reached } = stage();
+  caughtUp.resolve();
+  await Bun.sleep(0);
+  const done: string[] = [];
+  const at = events.exactlyAt(
+    async () => lsn(20n),
+    async () => done.push("at 20"),
+    new AbortController().signal,
+  );
+  const placing = await events.next(true);
+  if (placing.type === "action") await placing.run();
+  expect(reached).toEqual([lsn(20n)]);
+  tasks.offer("1", task);
+  const other = events.betweenBatches(async () => done.push("other"), new AbortController().signal);
+  give(batchOf(10n, 15n, 25n));
+  const before = await events.next(true);
+  expect(before).toMatchObject({ type: "batch", batch: { count: 2, resumeLsn: lsn(20n) } });
+  const action = await events.next(true);
+  if (action.type === "action") await action.run();
+  expect(await at).toBe(1);
+  const rest: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    const event = await events.next(true);
+    rest.push(event.type);
+    if (event.type === "action") await event.run();
+    if (event.type === "batch") expect(event.batch.count).toBe(1);
+  }
+  await other;
+  expect(rest.toSorted()).toEqual(["action", "batch", "task"]);
+  expect(done).toEqual(["at 20", "other"]);
+});
+
+test("an action at an LSN is given up with its place, and with its signal", async () => {
+  const { events, give, caughtUp } = stage();
+  caughtUp.resolve();
+  await Bun.sleep(0);
+  const signal = new AbortController();
+  const none = events.exactlyAt(
+    async () => null,
+    async () => "never",
+    signal.signal,
+  );
+  const placing = await events.next(true);
+  if (placing.type === "action") await placing.run();
+  expect(await none).toBeNull();
+
+  const waiting = events.exactlyAt(
+    async () => lsn(20n),
+    async () => "never",
+    signal.signal,
+  );
+  waiting.catch(() => {});
+  const again = await events.next(true);
+  if (again.type === "action") await again.run();
+  await Bun.sleep(0);
+  signal.abort(new Error("not wanted"));
+  await expect(waiting).rejects.toThrow("not wanted");
+  give(batchOf(10n, 25n));
+  expect(await events.next(true)).toMatchObject({ type: "batch", batch: { count: 2 } });
 });
