@@ -49,8 +49,8 @@ export async function readBinaryRows(
       at = headerBytes;
     }
     if (isBegun) at = readRows(bytes, at, row, onRow);
-    // The chunk's memory is used again.
-    rest = at < bytes.length ? bytes.slice(at) : none;
+    // The chunk's memory is used again. A Buffer's `slice` would not copy.
+    rest = at < bytes.length ? new Uint8Array(bytes.subarray(at)) : none;
   }
 }
 

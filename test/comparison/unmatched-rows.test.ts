@@ -36,7 +36,8 @@ function copyOf(rows: readonly (readonly (bigint | number | string | null)[])[])
 }
 
 async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
-  const memory = new Uint8Array(size);
+  // As chunks are: in memory that is used again.
+  const memory = Buffer.alloc(size);
   for (let at = 0; at < bytes.length; at += size) {
     const piece = bytes.subarray(at, at + size);
     memory.set(piece);

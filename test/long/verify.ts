@@ -1,0 +1,142 @@
+// Comparisons for long: many rounds without a damage under load and kill -9, of which none may tell a difference; and ten thousand damages under
+// load, all of which are to be found and mended, and nothing else touched.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Task, VerifySpec } from "../../src/connector/task.ts";
+import type { VerifyResult } from "../../src/connector/verification.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const rounds = Number(process.env.MILLRACE_ROUNDS ?? 200);
+const rows = 200_000;
+const damages = 10_000;
+const sessions = 4;
+const path = "/api/v1/connectors/shop";
+/** Rows from here on are never changed at the source: whoever writes to them at the sink has no reason. */
+const quietFrom = 100_001;
+
+const stack = new AsyncDisposableStack();
+let command: string;
+let dataDirectory: string;
+let server: PostgresServer;
+let service: ServiceProcess;
+let api: ApiClient;
+
+beforeAll(async () => {
+  const [binary, started] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+  ]);
+  command = binary;
+  server = stack.use(started);
+  for (const name of ["shop", "copy"]) await server.createDatabase(name);
+  await server.query(
+    `create table t (id int primary key, n int, d float8, b text, far text);
+     alter table t alter far set storage external;
+     insert into t select g, 0, 0, '', repeat(md5(g::text), 80) from generate_series(1, ${rows}) g`,
+    "shop",
+  );
+  dataDirectory = await mkdtemp(join(tmpdir(), "millrace-verify-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  await startService();
+  stack.defer(() => service[Symbol.asyncDispose]());
+  await api.createConnector("shop", {
+    source: {
+      postgres: { connection: server.connection("shop"), replication_type: { logical_replication: {} } },
+    },
+    sink: { postgres: { connection: server.connection("copy") } },
+  });
+  await waitFor("the stream", async () => (await api.connector("shop")).status.state.realtime, {
+    timeoutMs: 120_000,
+  });
+});
+afterAll(() => stack.disposeAsync());
+
+async function startService(): Promise<void> {
+  service = await ServiceProcess.start({ command: [command], dataDirectory });
+  api = new ApiClient(service.url);
+}
+
+/** As many transactions as the sessions can make. Rows get other keys, and keep their large values. */
+async function load(): Promise<AsyncDisposable> {
+  let isOver = false;
+  const loops = Array.from({ length: sessions }, async (_, session) => {
+    const client = await server.connect("shop");
+    for (let n = 0; !isOver; n++) {
+      const id = ((n * 7919 + session * 104_729) % (quietFrom - 1)) + 1;
+      const sql =
+        n % 50 === 0
+          ? `update t set id = -id where id in (${id}, -${id})`
+          : `update t set n = ${n} where id in (${id}, ${session + 1})`;
+      await client.query(sql);
+    }
+    await client.end();
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      isOver = true;
+      await Promise.all(loops);
+    },
+  };
+}
+
+async function create(repair: VerifySpec["repair"]): Promise<string> {
+  const response = await api.request("POST", `${path}/tasks`, {
+    Verify: { schema: "public", name: "t", repair },
+  });
+  return ((await response.json()) as Task).id;
+}
+
+async function resultOf(id: string): Promise<VerifyResult> {
+  const look = async () => {
+    const task = await api.call<Task>("GET", `${path}/tasks/${id}`).catch(() => null);
+    if (task?.state === "Failed") throw new Error(task.reason);
+    return task?.state === "Done" && task;
+  };
+  const task = await waitFor(`task ${id}`, look, { timeoutMs: 300_000 });
+  if (!task.result) throw new Error("a verification without a result");
+  return task.result;
+}
+
+test(`${rounds} rounds under load and kill -9 tell no difference`, async () => {
+  await using _load = await load();
+  for (let round = 0; round < rounds; round++) {
+    const id = await create("None");
+    if (round % 5 === 4) {
+      await Bun.sleep((round * 37) % 900);
+      await service.kill();
+      await startService();
+    }
+    expect(await resultOf(id)).toMatchObject({ missing: 0, extra: 0, changed: 0 });
+  }
+});
+
+test(`${damages} damages under load are found and mended, and nothing else is touched`, async () => {
+  const quiet = `select id, xmin::text, ctid::text from t where id >= ${quietFrom} order by id`;
+  const before = new Map((await server.query<{ id: number }>(quiet, "copy")).map((row) => [row.id, row]));
+  {
+    await using _load = await load();
+    const fifth = damages / 5;
+    const of = (kind: number) =>
+      `id >= ${quietFrom + kind * fifth} and id < ${quietFrom + (kind + 1) * fifth}`;
+    await server.query(
+      `update t set far = overlay(far placing chr(ascii(substr(far, 2000, 1)) # 1) from 2000 for 1) where ${of(0)};
+       update t set b = null where ${of(1)}; update t set d = '-0' where ${of(2)}; delete from t where ${of(3)};
+       insert into t select 1000000 + g, 0, 0, ' ', 'extra' from generate_series(1, ${fifth}) g`,
+      "copy",
+    );
+    const found = await resultOf(await create("Apply"));
+    expect(found).toMatchObject({ missing: fifth, extra: fifth, changed: 3 * fifth, repaired: damages });
+    expect(await resultOf(await create("None"))).toMatchObject({ missing: 0, extra: 0, changed: 0 });
+  }
+  const after = await server.query<{ id: number }>(quiet, "copy");
+  const touched = after.filter((row) => !Bun.deepEquals(row, before.get(row.id)));
+  expect(touched.length).toBe((damages * 4) / 5);
+  expect(Math.max(...touched.map(({ id }) => id))).toBe(quietFrom + (damages * 4) / 5 - 1);
+});
