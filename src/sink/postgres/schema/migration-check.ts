@@ -17,7 +17,13 @@ import {
 } from "../refusals/table-differences.ts";
 import { describeDifferences } from "../types/type-differences.ts";
 import { findDependents } from "./column-dependents.ts";
-import { allowNullSql, historyInTheWay, migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
+import {
+  allowNullSql,
+  historyInTheWay,
+  migrationRefused,
+  migrationSql,
+  nullRefused,
+} from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
