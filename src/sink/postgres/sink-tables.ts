@@ -8,7 +8,7 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import type { PreparedTables, SinkContext } from "../sink.ts";
 import type { SetAsideTable, UnreadableTable } from "../sink-events.ts";
-import type { AppliedTables } from "./apply/apply-transaction.ts";
+import type { AppliedTables } from "./apply/applied-tables.ts";
 import { UndoLog } from "./apply/undo-log.ts";
 import type { TableCopyRecord } from "./bookkeeping/bookkeeping.ts";
 import { CopiesUnderWay } from "./bookkeeping/copies-under-way.ts";

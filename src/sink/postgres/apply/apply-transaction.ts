@@ -11,12 +11,8 @@ import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SinkEvents } from "../../sink-events.ts";
 import { moveCheckpoint } from "../bookkeeping/bookkeeping.ts";
-import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
-import { isReplaced, type TablesByName } from "../bookkeeping/replaced-tables.ts";
-import type { SetAsideTables } from "../bookkeeping/set-aside-tables.ts";
+import { isReplaced } from "../bookkeeping/replaced-tables.ts";
 import { describeDenial } from "../checks/privileges.ts";
-import type { TouchedKeys } from "../copy/touched-keys.ts";
-import type { Histories } from "../history/histories.ts";
 import { HistoryRefused } from "../refusals/history-refused.ts";
 import { longestPrefix } from "../refusals/longest-prefix.ts";
 import { isRowRefused, type RefusedRow, withPosition, withRow } from "../refusals/refused-row.ts";
@@ -24,28 +20,17 @@ import { describeRefusedRows, withTable } from "../refusals/refused-rows.ts";
 import { ofMismatch } from "../refusals/refused-table.ts";
 import { type Remedy, remedyFor, type Tried } from "../refusals/remedy.ts";
 import { isRowsMissing } from "../refusals/rows-missing.ts";
-import type { TableRegistry } from "../schema/table-registry.ts";
+import type { AppliedTables } from "./applied-tables.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import type { RolledBackTo, UndoLog } from "./undo-log.ts";
+import type { RolledBackTo } from "./undo-log.ts";
 
 /** Each COMMIT truncates every temporary table of the session, used or not: too many would make it slow. */
 const maxStagingTables = 40;
 
 const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
-
-/** What the sink knows of the connector's tables. It changes with the transaction. */
-export interface AppliedTables extends TablesByName {
-  readonly registry: TableRegistry;
-  readonly setAside: SetAsideTables;
-  readonly incomplete: IncompleteRows;
-  readonly touched: TouchedKeys;
-  readonly histories: Histories;
-  /** Undoes changes of this knowledge when the transaction is rolled back. */
-  readonly undo: UndoLog;
-}
 
 export class ApplyTransaction {
   /** The form in which batches come. */
