@@ -54,6 +54,7 @@ const copierNames: readonly CopierName[] = ["psql", "pgcopydb"];
 const contenderNames: readonly ContenderName[] = [
   "postgres",
   "millrace",
+  "history",
   "discard",
   "webhook",
   "debezium",
@@ -180,6 +181,8 @@ function contenders(servers: BenchServers): Readonly<Record<StreamerName, Start>
   return {
     postgres: async () => new NativeSubscription(servers),
     millrace: async () => MillraceService.start(servers, await postgresTarget(servers), serviceCommand()),
+    history: async () =>
+      MillraceService.start(servers, await postgresTarget(servers, "history"), serviceCommand()),
     discard: async () => new DiscardingContender(servers),
     webhook: async () => MillraceService.start(servers, await webhookTarget(), serviceCommand()),
   };

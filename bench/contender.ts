@@ -22,10 +22,11 @@ export interface Contender extends Copier {
   untilMarkerArrives(marker: number): Promise<void>;
 }
 
-/** `discard` is our own stream into a sink that discards everything. It shows the most that a sink could reach. */
+/** `history` is the service with a history of each table of the loads. `discard` is our own stream into a sink that discards everything. It shows the most that a sink could reach. */
 export type ContenderName =
   | "postgres"
   | "millrace"
+  | "history"
   | "discard"
   | "webhook"
   | "kafka"

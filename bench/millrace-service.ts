@@ -21,6 +21,8 @@ export interface Target extends AsyncDisposable {
   readonly name: ContenderName;
   readonly sink: JsonBody;
   readonly limits?: JsonBody;
+  /** Of the source; absent: everything is included. */
+  readonly catalog?: JsonBody;
   hasMarker(marker: number): Promise<boolean>;
 }
 
@@ -60,7 +62,12 @@ export class MillraceService implements Contender {
     const streams = this.log.untilStreaming();
     streams.catch(() => {});
     await this.api.createConnector(connectorId, {
-      source: { postgres: { connection, replication_type: replication } },
+      source: {
+        postgres: {
+          ...{ connection, replication_type: replication },
+          ...(this.target.catalog ? { catalog: this.target.catalog } : {}),
+        },
+      },
       sink: this.target.sink,
       ...(this.target.limits ? { limits: this.target.limits } : {}),
     });

@@ -5,10 +5,17 @@ import type { JsonBody } from "../src/demo/api-client.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Target } from "./millrace-service.ts";
 
-export async function postgresTarget(servers: BenchServers): Promise<Target> {
+const listed = ["bench", "bench_hot"].map((name) => ({ name, history_enabled: true }));
+
+/** `history`: the tables of the loads have one. */
+export async function postgresTarget(
+  servers: BenchServers,
+  name: "millrace" | "history" = "millrace",
+): Promise<Target> {
   let client: (Client & AsyncDisposable) | null = null;
   return {
-    name: "millrace",
+    name,
+    ...(name === "history" ? { catalog: { schemas: [{ name: "public", tables: listed }] } } : {}),
     sink: { postgres: { connection: servers.sink.connection(database) } },
     hasMarker: async (marker) => {
       try {

@@ -42,6 +42,10 @@ test(`histories replayed to ${places} places under kill -9 (seed ${seed})`, asyn
       source: (sql) => server.query(sql, "origin"),
       sink: (sql) => server.query(sql, "warehouse"),
       session: () => server.connect("origin"),
+      state: async () => [
+        await api.call("GET", "/api/v1/connectors/play/tables"),
+        service.log.split("\n").slice(-30),
+      ],
       die: async () => {
         await service.kill();
         await service.launch();

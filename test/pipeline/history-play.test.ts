@@ -31,6 +31,7 @@ test(`histories replayed to random places are the tables of then (seed ${seed})`
       source: (sql) => rig.source(sql),
       sink: (sql) => rig.sink(sql),
       session: () => rig.sourceSession(),
+      state: async () => [rig.warnings, rig.setAside],
       die: async () => {
         await rig.crash();
         rig.start();

@@ -10,6 +10,8 @@ export interface PlayedService {
   sink<Row extends object>(sql: string): Promise<Row[]>;
   /** A session at the source. */
   session(): Promise<Client & AsyncDisposable>;
+  /** How it is, for whoever reads of a failure. */
+  state(): Promise<unknown>;
   /** It dies, and is started again. */
   die(): Promise<void>;
   /** Copies the table again, in whatever way. Does not wait for it. */
@@ -95,11 +97,14 @@ async function untilBegun({ sink }: PlayedService): Promise<void> {
   await waitFor("the histories to begin", isBegun, { timeoutMs: 60_000 });
 }
 
-async function untilFollowed({ source, sink }: PlayedService): Promise<void> {
+async function untilFollowed({ source, sink, state }: PlayedService): Promise<void> {
   const sql = `select attrelid::regclass::text as table, attname, format_type(atttypid, null) as type from pg_attribute
     where attrelid::regclass in ('one', 'two') and attnum > 0 and not attisdropped order by 1, 2`;
   const isFollowed = async () => Bun.deepEquals(await source(sql), await sink(sql));
-  await waitFor("the sink to follow the tables", isFollowed, { timeoutMs: 30_000 });
+  await waitFor("the sink to follow the tables", isFollowed, { timeoutMs: 60_000 }).catch(async (error) => {
+    const sides = JSON.stringify([await source(sql), await sink(sql), await state()]);
+    throw new Error(`${error}: ${sides}`);
+  });
 }
 
 /** What each column is called, or was before it was dropped: a history keeps the last name. */

@@ -7,10 +7,16 @@ import {
   type KnownTables,
   Selection,
   withColumn,
+  withHistory,
   withNewTables,
   withTables,
 } from "../../../console/pages/edit/catalog/selection.ts";
-import { type Catalog, type CatalogRequest, selectTable } from "../../../src/connector/config/catalog.ts";
+import {
+  type Catalog,
+  type CatalogRequest,
+  historyAsked,
+  selectTable,
+} from "../../../src/connector/config/catalog.ts";
 import { completeConnector } from "../../../src/connector/request/complete-connector.ts";
 import { sampleRequest } from "../../support/sample-connector.ts";
 
@@ -148,5 +154,24 @@ describe("a selection", () => {
   test("leaves out a whole schema, with the tables that come later", () => {
     const sales = places.filter(({ schema }) => schema === "sales");
     expect(withTables({}, known, sales, false)).toEqual({ schemas: [{ name: "sales", action: "Exclude" }] });
+  });
+});
+
+describe("a history", () => {
+  const table = { schema: "public", table: "a" };
+
+  test("is asked for of one table, and nothing else changes", () => {
+    fc.assert(
+      fc.property(catalogs, (catalog) => {
+        const kept = withHistory(catalog, known, table, true);
+        expect(taken(kept)).toEqual(taken(catalog));
+        expect(historyAsked(full(kept))("public", "a")).toBe(true);
+        expect(historyAsked(full(kept))("public", "b")).not.toBe(true);
+        const left = withHistory(kept, known, table, false);
+        expect(taken(left)).toEqual(taken(catalog));
+        expect(historyAsked(full(left))("public", "a")).not.toBe(true);
+      }),
+      { numRuns: 500 },
+    );
   });
 });

@@ -1,9 +1,9 @@
-// The columns of one table: carried, hashed, or left out. Each click counts at once.
+// The columns of one table: carried, hashed, or left out; and whether its history is kept. Each click counts at once.
 
 import type { CatalogRequest } from "../../../../src/connector/config/catalog.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Dialog } from "../../../parts/dialog.tsx";
-import { type KnownTables, type Selection, type TableName, withColumn } from "./selection.ts";
+import { type KnownTables, type Selection, type TableName, withColumn, withHistory } from "./selection.ts";
 
 interface ColumnsDialogProps {
   readonly known: KnownTables;
@@ -74,6 +74,15 @@ export function ColumnsDialog({ known, catalog, selection, table, put, onClose }
           })}
         </tbody>
       </table>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={selection.table(table.schema, table.table)?.history_enabled === true}
+          disabled={!isTaken}
+          onChange={(event) => put(withHistory(catalog, known, table, event.currentTarget.checked))}
+        />
+        <span>Keep every change of the table at a Postgres sink, in a table beside it</span>
+      </label>
       <p class="small soft">
         Columns of the key are always carried. A hashed value cannot be read at the sink, but compared.
       </p>

@@ -114,11 +114,36 @@ export function withColumn(
   const kept = columns.filter((each) => each.action === "Exclude" || hasSettings(each));
   const { columns: _, ...rest } = entry;
   const changed: Table = kept.length === 0 ? rest : { ...rest, columns: kept };
+  return withHashing(withTable(catalog, { schema, table }, before, changed, wanted));
+}
+
+/** Whether every change of the table is kept at a Postgres sink. */
+export function withHistory(
+  catalog: CatalogRequest,
+  known: KnownTables,
+  { schema, table }: TableName,
+  isKept: boolean,
+): CatalogRequest {
+  const wanted = wantedTables(new Selection(catalog), known, schema);
+  const before = find(catalog.schemas, schema) ?? { name: schema };
+  const { history_enabled: _, ...rest } = find(listed(before), table) ?? { name: table };
+  const changed: Table = isKept ? { ...rest, history_enabled: true } : rest;
+  return withTable(catalog, { schema, table }, before, changed, wanted);
+}
+
+/** The catalog with this entry of the table, where it says anything. */
+function withTable(
+  catalog: CatalogRequest,
+  { schema, table }: TableName,
+  before: Schema,
+  entry: Table,
+  wanted: ReadonlyMap<string, boolean>,
+): CatalogRequest {
   const listing = {
     ...catalog,
-    schemas: put(catalog.schemas ?? [], { ...before, tables: put(listed(before), changed) }),
+    schemas: put(catalog.schemas ?? [], { ...before, tables: put(listed(before), entry) }),
   };
-  return withHashing(tidy(withSchema(listing, schema, { wanted, touched: new Set([table]), whole: null })));
+  return tidy(withSchema(listing, schema, { wanted, touched: new Set([table]), whole: null }));
 }
 
 export function hashesSomething(catalog: CatalogRequest): boolean {

@@ -56,6 +56,7 @@ function columnsText(row: Extract<TreeRow, { kind: "table" }>): string {
   const parts = [plural(row.columns, "column")];
   if (row.leftOut > 0) parts.push(`${row.leftOut} left out`);
   if (row.hashed > 0) parts.push(`${row.hashed} hashed`);
+  if (row.hasHistory) parts.push("history");
   return parts.join(", ");
 }
 

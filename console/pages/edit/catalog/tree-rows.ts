@@ -26,6 +26,8 @@ export type TreeRow =
       readonly columns: number;
       readonly leftOut: number;
       readonly hashed: number;
+      /** Every change of it is kept. */
+      readonly hasHistory: boolean;
       readonly position: number;
       readonly setSize: number;
     };
@@ -90,14 +92,15 @@ function tableRow(
   index: number,
   setSize: number,
 ): TreeRow {
-  const listed = selection.table(schema, table.name)?.columns ?? [];
+  const { columns: listed = [], history_enabled: hasHistory = false } =
+    selection.table(schema, table.name) ?? {};
   const leftOut = listed.filter(({ action }) => action === "Exclude").length;
   const hashed = listed.filter(({ action, hash }) => action !== "Exclude" && hash !== undefined).length;
   const isTaken = selection.hasTable(schema, table.name);
   return {
     ...{ kind: "table", key: JSON.stringify([schema, table.name]), schema, table: table.name },
     ...{ ticked: isTaken ? (leftOut > 0 ? "some" : "all") : "none" },
-    ...{ columns: table.columns.length, leftOut, hashed, position: index + 1, setSize },
+    ...{ columns: table.columns.length, leftOut, hashed, hasHistory, position: index + 1, setSize },
   };
 }
 

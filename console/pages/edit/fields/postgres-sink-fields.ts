@@ -42,6 +42,9 @@ export const postgresSinkGroups: readonly GroupSpec[] = [
         Order: "Order",
       }),
       check("/sink/postgres/migration_strategy/disable_all", "Carry none of them over"),
+      text("/sink/postgres/history_mode/append/suffix", "Behind the name of a table's history", {
+        hint: "Left out: _history. A table gets a history where it is chosen.",
+      }),
     ],
   },
   ...connectionGroups("/sink/postgres/connection"),
