@@ -20,6 +20,7 @@ import { describeRefusedRows, withTable } from "../refusals/refused-rows.ts";
 import { ofMismatch } from "../refusals/refused-table.ts";
 import { type Remedy, remedyFor, type Tried } from "../refusals/remedy.ts";
 import { isRowsMissing } from "../refusals/rows-missing.ts";
+import { beginsAgainWithout } from "../refusals/table-set-aside.ts";
 import type { AppliedTables } from "./applied-tables.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
@@ -115,7 +116,7 @@ export class ApplyTransaction {
           const current = isApplied ? null : applier.current;
           await this.#applyRemedy(client, current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
           // The rollback has also undone earlier pieces: the whole transaction must come again.
-          if (isPiece && !this.#isOpen) throw tableSetAside(current);
+          if (isPiece && !this.#isOpen) throw beginsAgainWithout(current);
         }
         await this.#undo(client, isPiece);
         if (tried.order) await client.query("set constraints all deferred");
@@ -300,12 +301,4 @@ export class ApplyTransaction {
     await client.query(`drop table ${names.join(", ")}`);
     this.#staging.clear();
   }
-}
-
-function tableSetAside(relation: Relation | null): MillraceError {
-  const table = relation ? qualifiedName(relation) : "a table";
-  return new MillraceError(
-    "table_changed",
-    `The transaction begins again without ${table}, which is set aside.`,
-  );
 }

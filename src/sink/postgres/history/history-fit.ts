@@ -54,7 +54,10 @@ export class HistoryFit {
       isBegun: known?.isBegun ?? followed.isBegun,
       isReconciled: known?.isReconciled ?? false,
     };
-    if (there !== null && known !== null && Bun.deepEquals(known, record)) return known;
+    const isSame = there !== null && known !== null && Bun.deepEquals(known, record);
+    // Somebody who has put another table in the history's place has dropped its view with the former one.
+    const isShown = record.versions === null || (isSame && (await exists(client, record.versions)));
+    if (isSame && isShown) return known;
     const made =
       there === null
         ? await this.#create(client, record, wanted, known, followed.isBegun)
