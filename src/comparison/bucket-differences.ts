@@ -58,7 +58,7 @@ export class BucketDifferences {
   }
 }
 
-const rowsPerBucket = 16;
+const rowsPerBucket = 64;
 const bounds = { least: 64, most: 2 ** 18 } as const;
 
 /** Small buckets leave few rows to be looked at. More than that many would be more work for the servers than their rows. */
