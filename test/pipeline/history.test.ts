@@ -173,3 +173,18 @@ test("a death amid a large transaction leaves each of its changes once", async (
   expect(last).toEqual({ differing: 0 });
   expect((await told(rig, "id, v", "t_history")).filter((row) => row.startsWith("c")).length).toBe(21);
 });
+
+test("a connector that begins anew goes on in the history that is there, with what differs", async () => {
+  await using rig = await streaming(
+    "create table t (id int primary key, v text); insert into t values (1, 'a'), (2, 'b'), (3, 'c')",
+  );
+  await untilTold(rig, "id", "t_history", 3);
+  await rig.stop();
+  await rig.source("update t set v = 'd' where id = 1; delete from t where id = 2");
+  rig.initialized = false;
+  rig.start();
+  expect((await untilTold(rig, "id, v", "t_history", 5)).slice(3).toSorted()).toEqual(["d 2|b", "r 1|d"]);
+  await rig.source("update t set v = 'e' where id = 3");
+  expect((await untilTold(rig, "id, v", "t_history", 6)).slice(5)).toEqual(["u 3|e"]);
+  await rig.expectEqual();
+});

@@ -107,6 +107,7 @@ export class SinkTables implements AppliedTables {
   forget(keepsShapes: boolean): void {
     this.ledger.voidKnown();
     if (!keepsShapes) this.shapes.forget();
+    if (!keepsShapes) this.histories.forget();
     this.setAside.forget();
     this.incomplete.forget();
     this.underWay.forget();

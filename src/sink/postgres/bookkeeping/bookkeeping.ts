@@ -202,7 +202,7 @@ export async function forgetConnector(
   const emptied = ["set_aside", "owed_row", "checkpoint"];
   const parts = [
     "update millrace.table_copy set point_lsn = '0/0' where connector_id = $1",
-    ...[...emptied, ...(keepsShapes ? [] : ["table_shape"])].map(
+    ...[...emptied, ...(keepsShapes ? [] : ["table_shape", "table_history"])].map(
       (table) => `delete from millrace.${table} where connector_id = $1`,
     ),
   ];

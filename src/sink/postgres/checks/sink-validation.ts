@@ -201,7 +201,8 @@ async function tryToWrite(client: Client): Promise<Finding> {
     await client.query(`create schema ${schema}`);
     await client.query(`create table ${schema}.probe (id int primary key, note text)`);
     await client.query(`insert into ${schema}.probe values (1, 'millrace')`);
-    const { rowCount } = await client.query(`select from ${schema}.probe where id = 1`);
+    await client.query(`create view ${schema}.probed as select id from ${schema}.probe`);
+    const { rowCount } = await client.query(`select from ${schema}.probed where id = 1`);
     return rowCount === 1
       ? passed
       : { type: "failed", reason: "A row that was written could not be read again." };

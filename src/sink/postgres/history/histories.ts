@@ -41,6 +41,8 @@ export class Histories {
   readonly #fit: HistoryFit;
   /** The source's tables, as they were when they were prepared last. */
   #present: ReadonlyMap<number, TableShape> = new Map();
+  /** Those of them that have a history: few, where there are thousands. */
+  #asked: readonly TableShape[] = [];
   readonly #staging = new StagingNames();
   /** OIDs of tables whose histories refuse rows. */
   readonly #refusing = new Set<number>();
@@ -69,11 +71,14 @@ export class Histories {
     await this.#ledger.load(client);
   }
 
+  /** The connector begins anew, maybe with another database: histories are known by their names then. */
+  forget(): void {
+    this.#ledger.forgetAll();
+  }
+
   /** OIDs of the tables that have a history. */
   get tableIds(): ReadonlySet<number> {
-    return new Set(
-      [...this.#present.values()].flatMap(({ relation }) => (this.isAsked(relation) ? relation.id : [])),
-    );
+    return new Set(this.#asked.map(({ relation }) => relation.id));
   }
 
   /**
@@ -91,6 +96,7 @@ export class Histories {
   /** Takes all tables of the source. Returns whether histories are no longer asked for: then `switchOff` must be called. */
   adopt(tables: readonly TableShape[]): boolean {
     this.#present = new Map(tables.map((table) => [table.relation.id, table]));
+    this.#asked = tables.filter(({ relation }) => this.isAsked(relation));
     return this.#switchedOff.length > 0;
   }
 
@@ -189,11 +195,8 @@ export class Histories {
 
   /** Tables of which the history is to be compared with their copy. */
   get unreconciled(): readonly TableShape[] {
-    return [...this.#present.values()].filter(
-      ({ relation }) =>
-        this.isAsked(relation) &&
-        this.copies.holds(relation) &&
-        this.#ledger.of(relation.id)?.isReconciled !== true,
+    return this.#asked.filter(
+      ({ relation }) => this.copies.holds(relation) && this.#ledger.of(relation.id)?.isReconciled !== true,
     );
   }
 

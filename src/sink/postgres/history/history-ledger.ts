@@ -69,6 +69,11 @@ export class HistoryLedger {
     for (const row of rows) this.#records.set(row.table_id, recordOf(row));
   }
 
+  /** The records were deleted. */
+  forgetAll(): void {
+    this.#records.clear();
+  }
+
   of(tableId: number): HistoryRecord | null {
     return this.#records.get(tableId) ?? null;
   }
