@@ -14,12 +14,13 @@ import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const rounds = Number(process.env.MILLRACE_ROUNDS ?? 200);
-const rows = 200_000;
+const rows = 40_000;
 const damages = 10_000;
 const sessions = 4;
+const transactionsPerSecond = Number(process.env.MILLRACE_TRANSACTIONS ?? 2_000);
 const path = "/api/v1/connectors/shop";
 /** Rows from here on are never changed at the source: whoever writes to them at the sink has no reason. */
-const quietFrom = 100_001;
+const quietFrom = 20_001;
 
 const stack = new AsyncDisposableStack();
 let command: string;
@@ -63,11 +64,12 @@ async function startService(): Promise<void> {
   api = new ApiClient(service.url);
 }
 
-/** As many transactions as the sessions can make. Rows get other keys, and keep their large values. */
+/** Rows change, get other keys, and keep their large values. */
 async function load(): Promise<AsyncDisposable> {
   let isOver = false;
   const loops = Array.from({ length: sessions }, async (_, session) => {
     const client = await server.connect("shop");
+    const beganMs = performance.now();
     for (let n = 0; !isOver; n++) {
       const id = ((n * 7919 + session * 104_729) % (quietFrom - 1)) + 1;
       const sql =
@@ -75,6 +77,10 @@ async function load(): Promise<AsyncDisposable> {
           ? `update t set id = -id where id in (${id}, -${id})`
           : `update t set n = ${n} where id in (${id}, ${session + 1})`;
       await client.query(sql);
+      // More than the sink can take would only make it late.
+      await Bun.sleep(
+        Math.max(0, beganMs + (n * sessions * 1_000) / transactionsPerSecond - performance.now()),
+      );
     }
     await client.end();
   });

@@ -18,6 +18,7 @@ const longestPauseMs = 60_000;
 
 /** Each part of a table answers with all buckets. So a part has several times as many rows as there are buckets. */
 const rowsPerBucketAndPart = 8;
+const rowsPerPage = 50;
 const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
 /** Of both sides, in buckets that differ: so many are looked at in one scan. */
@@ -33,12 +34,13 @@ export async function scanBuckets(
   progress: (rows: number) => void,
 ): Promise<BucketDifferences> {
   const { table, comparison } = opened;
-  const buckets = bucketsFor(table.estimatedRows);
-  const found = new BucketDifferences(buckets, !isKeyed(comparison));
   const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
+  const rows = table.estimatedRows || rowsIn(sizes.source);
+  const buckets = bucketsFor(rows);
+  const found = new BucketDifferences(buckets, !isKeyed(comparison));
   await atBoth(signal, async (side, either) => {
     const size = comparison.areEqualRowsOne ? null : sizes[side];
-    for (const range of partsOf(size, table.estimatedRows, buckets)) {
+    for (const range of partsOf(size, rows, buckets)) {
       await untilLagIsLow(environment, either);
       await scan(environment, opened, side, { kind: "buckets", buckets, range }, either, (row) =>
         found.add(side, row),
@@ -127,6 +129,11 @@ export function partsOf(
     // The last part goes on to the end, wherever that is by now.
     return { from, to: from + pages >= size.pages ? null : from + pages };
   });
+}
+
+/** For a table without statistics: a guess. */
+function rowsIn(size: TableSize | null): number {
+  return (size?.pages ?? 0) * rowsPerPage;
 }
 
 async function untilLagIsLow({ lagBytes }: VerifyEnvironment, signal: AbortSignal): Promise<void> {
