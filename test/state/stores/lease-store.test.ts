@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
-import type { OpenDatabase } from "../../../src/state/database.ts";
-import { latestMigration } from "../../../src/state/migrations.ts";
+import { type OpenDatabase, rowsOf } from "../../../src/state/database.ts";
+import { latestMigration, oldestCompatibleSql } from "../../../src/state/migrations.ts";
 import { Cipher } from "../../../src/state/secrets/encryption.ts";
 import { openPostgresDatabase } from "../../../src/state/server/postgres-database.ts";
 import { ConnectorStore } from "../../../src/state/stores/connector-store.ts";
@@ -214,7 +214,8 @@ test("keeps the newest terms of a connector", async () => {
 test("a build that knows too little of the tables learns it when it renews", async () => {
   const self = await joined("a");
   await store.renew(self, null);
-  const earlier = leaseStore(latestMigration() - 1);
+  const [oldest] = await rowsOf<{ value: string }>(open.database, oldestCompatibleSql);
+  const earlier = leaseStore(Number(oldest?.value) - 1);
   await expect(earlier.renew(self, null)).rejects.toThrow("later version");
   expect(outdated).toHaveLength(1);
 });
