@@ -7,7 +7,11 @@ import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
 import { KafkaCounter } from "./runtime/metrics/kafka-counter.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
-import { checkpointStore, type MainThreadChannel } from "./runtime/threads/main-thread-channel.ts";
+import {
+  checkpointStore,
+  type MainThreadChannel,
+  parkingStore,
+} from "./runtime/threads/main-thread-channel.ts";
 import type { FromDeliveryWorker, ToDeliveryWorker } from "./runtime/threads/messages.ts";
 import { DeliverySession } from "./sink/delivery/delivery-session.ts";
 import type { DeliverySettings, DeliveryTools } from "./sink/delivery/delivery-settings.ts";
@@ -112,7 +116,10 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     });
     return {
       settings,
-      transport: requestTransport(settings, attempt, { monotonic, sleep, random: Math.random }),
+      transport: requestTransport(settings, attempt, {
+        ...{ monotonic, sleep, random: Math.random },
+        parking: { connectorId: connector.id, store: parkingStore(this.#main) },
+      }),
     };
   }
 

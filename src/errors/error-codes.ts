@@ -28,6 +28,8 @@ export const errorKinds = {
   forbidden: kind(403, "Forbidden"),
   connector_not_found: kind(404, "Connector not found"),
   task_not_found: kind(404, "Task not found"),
+  /** No message of this id is parked: it was delivered, or there was none. */
+  parked_not_found: kind(404, "Parked message not found"),
   not_found: kind(404, "Not found"),
   method_not_allowed: kind(405, "Method not allowed"),
   /** The record's state forbids it: a task that cannot be cancelled, a slot name that is taken. */
@@ -138,6 +140,8 @@ export const errorKinds = {
   webhook_rejected: kind(502, "Webhook rejected"),
   /** `max_retries` or `max_retry_duration_ms` was reached. */
   webhook_retries_exhausted: kind(502, "Webhook retries exhausted"),
+  /** As many messages are parked as may be: mend the receiver, retry or discard them, then Start. */
+  parking_full: kind(502, "Parking is full"),
   /** The service does not send to this address (link-local, metadata service, egress policy). */
   webhook_address_refused: kind(502, "Webhook address refused"),
   /** The name of a table makes a topic's name that Kafka does not take: another `topic_name_template` is needed. */

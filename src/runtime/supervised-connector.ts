@@ -177,7 +177,7 @@ export class SupervisedConnector {
   async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
     // The next run creates slot and publications again in any case, so an unreachable source does not block this.
     const { signal } = this.#interrupt;
-    const { connectors, sourceRecords, sinkRecords } = this.context.state;
+    const { connectors, sourceRecords, sinkRecords, parking } = this.context.state;
     const { id, term } = this.holding;
     const isDropped =
       !(await this.#cleanup.mayFindObjects(stored)) ||
@@ -186,6 +186,8 @@ export class SupervisedConnector {
     // What is left behind is for a deletion to find.
     if (isDropped || !haveSameSource(cleanup, stored.config)) await sourceRecords.remove(id, term);
     else await sourceRecords.save(id, recordOfObjects, new Map(), term);
+    // Everything is sent again, with versions above those of what is parked.
+    await parking.remove(id, term);
     await sinkRecords.remove(id, term);
     if (leavesCheckpoint(cleanup, stored.config))
       await this.#cleanup.dropAtSink(cleanup, forcedDropMs, signal);

@@ -2,6 +2,7 @@
 // goes to the state, under the holder's term.
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
+import type { ParkedMessage } from "../connector/parking.ts";
 import type { Term } from "../connector/term.ts";
 import { leaseLost } from "../errors/lease-lost.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
@@ -25,6 +26,8 @@ export interface RunContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** Whether this replica may still run the connector. */
   mayRun(connectorId: string): boolean;
+  /** Messages were parked; left out: nobody wants to know. */
+  messagesParked?(connectorId: string, messages: readonly ParkedMessage[]): void;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -97,8 +100,9 @@ function runEvents(
   { id, runId }: StoredConnector,
   term: Term,
   tasks: TaskDispatcher,
-  { board, state, threads, log, mayRun }: RunContext,
+  context: RunContext,
 ): RunEvents {
+  const { board, state, threads, log, mayRun } = context;
   const runLog = log.child({ run: runId });
   // The state refuses what comes under an older term. Of a connector that was deleted and made anew meanwhile, it knows none.
   const whileHeld = async <Result>(access: () => Promise<Result>): Promise<Result> => {
@@ -118,6 +122,11 @@ function runEvents(
     taskFailed: (taskId, error) => tasks.failed(taskId, error),
     loadRecord: (owner) => whileHeld(() => recordsOf(state, owner).load(id)),
     saveRecord: (owner, text, parts) => whileHeld(() => recordsOf(state, owner).save(id, text, parts, term)),
+    parking: async (call) => {
+      const answer = await whileHeld(() => state.parking.answer(id, call, term));
+      if (call.kind === "park") context.messagesParked?.(id, call.messages);
+      return answer;
+    },
     log: ({ level, message, fields }) => runLog[level](fields, message),
   };
 }

@@ -13,8 +13,10 @@ import { cipherOfFile } from "./secrets/key-rotation.ts";
 import { ConnectorStore } from "./stores/connector-store.ts";
 import { HistoryStore } from "./stores/history-store.ts";
 import { LeaseStore } from "./stores/lease-store.ts";
+import { ParkedMessages } from "./stores/parked-messages.ts";
 import { RecordStore } from "./stores/record-store.ts";
 import { ReportStore } from "./stores/report-store.ts";
+import { RunParking } from "./stores/run-parking.ts";
 import { TaskStore } from "./stores/task-store.ts";
 
 export interface State extends AsyncDisposable {
@@ -23,6 +25,10 @@ export interface State extends AsyncDisposable {
   readonly tasks: TaskStore;
   /** Records of sinks that cannot store their checkpoint with their rows. */
   readonly sinkRecords: RecordStore;
+  /** What runs park. */
+  readonly parking: RunParking;
+  /** What is parked, for people. */
+  readonly parked: ParkedMessages;
   /** What sources keep between runs. */
   readonly sourceRecords: RecordStore;
   /** Null: the state is embedded, and this replica is alone. */
@@ -71,6 +77,8 @@ export async function openState(options: StateOptions): Promise<State> {
     tasks: new TaskStore(database),
     sinkRecords: new RecordStore(database, sinkRecords, sinkRecordParts),
     sourceRecords: new RecordStore(database, sourceRecords, null),
+    parking: new RunParking(database),
+    parked: new ParkedMessages(database),
     ...{ shared, lost },
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());

@@ -6,6 +6,7 @@ import {
   bigint,
   bigserial,
   boolean,
+  customType,
   index,
   integer,
   jsonb,
@@ -16,6 +17,7 @@ import {
   uniqueIndex,
   uuid,
 } from "drizzle-orm/pg-core";
+import type { AttemptNote, ParkedCause } from "../connector/parking.ts";
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { TaskSpec, TaskState } from "../connector/task.ts";
 import type { VerifyResult } from "../connector/verification.ts";
@@ -25,6 +27,7 @@ export const schemaName = "millrace";
 
 const millrace = pgSchema(schemaName);
 
+const bytea = customType<{ data: Uint8Array }>({ dataType: () => "bytea" });
 const instant = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
 
 export const connectors = millrace.table("connectors", {
@@ -221,4 +224,65 @@ export const runReports = millrace.table(
     body: text("body").notNull(),
   },
   (table) => [primaryKey({ columns: [table.connectorId, table.kind] })],
+);
+
+/** Messages that a receiver refused, and those that wait behind them. What has left the parking stays until its rows cannot come again. */
+export const parkedMessages = millrace.table(
+  "parked_messages",
+  {
+    connectorId: text("connector_id")
+      .notNull()
+      .references(() => connectors.id, { onDelete: "cascade" }),
+    /** The Idempotency-Key. */
+    id: uuid("id").notNull(),
+    /** The order in which they were parked, which for one key is that of its changes. */
+    sequence: bigserial("sequence", { mode: "number" }).notNull(),
+    state: text("state").$type<"parked" | "delivered" | "discarded">().notNull(),
+    cause: text("cause").$type<ParkedCause>().notNull(),
+    schemaName: text("schema_name").notNull(),
+    tableName: text("table_name").notNull(),
+    keys: text("keys").notNull(),
+    hashes: integer("hashes").array().notNull(),
+    isWide: boolean("is_wide").notNull(),
+    rows: integer("rows").notNull(),
+    bytes: bigint("bytes", { mode: "number" }).notNull(),
+    /** Compressed with zstd; null: it has left the parking. */
+    body: bytea("body"),
+    minVersion: bigint("min_version", { mode: "number" }).notNull(),
+    maxVersion: bigint("max_version", { mode: "number" }).notNull(),
+    isOfCopy: boolean("is_of_copy").notNull(),
+    firstLsn: text("first_lsn"),
+    committedAt: instant("committed_at").notNull(),
+    attempts: jsonb("attempts").$type<readonly AttemptNote[]>().notNull(),
+    parkedAt: instant("parked_at").notNull(),
+    /** It is to be sent again. With microseconds: later wishes are told from earlier ones. */
+    askedAt: timestamp("asked_at", { withTimezone: true, mode: "string" }),
+    endedAt: instant("ended_at"),
+    /** The credential that discarded it. */
+    endedBy: text("ended_by"),
+    /** Its rows are behind the checkpoint. */
+    isPassed: boolean("is_passed").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.connectorId, table.id] }),
+    index("parked_messages_in_order").on(table.connectorId, table.sequence),
+    index("parked_messages_asked").on(table.connectorId).where(sql`asked_at is not null`),
+    index("parked_messages_ended").on(table.connectorId, table.endedAt).where(sql`state <> 'parked'`),
+  ],
+);
+
+/** How requests were cut whose rows may come again. */
+export const requestCuts = millrace.table(
+  "request_cuts",
+  {
+    connectorId: text("connector_id")
+      .notNull()
+      .references(() => connectors.id, { onDelete: "cascade" }),
+    key: uuid("key").notNull(),
+    parts: jsonb("parts").$type<readonly string[]>().notNull(),
+    maxVersion: bigint("max_version", { mode: "number" }).notNull(),
+    isOfCopy: boolean("is_of_copy").notNull(),
+    cutAt: instant("cut_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.connectorId, table.key] })],
 );

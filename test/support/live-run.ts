@@ -190,6 +190,7 @@ export class LiveRun implements AsyncDisposable {
       taskFailed: () => {},
       loadRecord: (owner) => this.#state.load(owner),
       saveRecord: (owner, text, parts) => this.#state.save(owner, text, parts),
+      parking: async () => null,
       log: () => {},
     };
   }

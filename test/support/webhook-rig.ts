@@ -11,12 +11,14 @@ import type { FromThread, ToThread } from "../../src/runtime/threads/thread-mess
 import { createMessageSink } from "../../src/sink/delivery/message-sink.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import type { SinkEvents } from "../../src/sink/sink-events.ts";
+import { MemoryParking } from "./memory-parking.ts";
 import { withSave } from "./memory-record.ts";
 import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 
 /** The sink's record, as the state store would keep it. */
 export class RecordStore {
   record: SavedRecord | null = null;
+  readonly parking = new MemoryParking();
   /** Saves that were asked for, and that were made. */
   asked = 0;
   saves = 0;
@@ -127,7 +129,7 @@ export class WebhookRig implements AsyncDisposable {
 }
 
 async function answer(
-  request: Extract<FromDeliveryWorker, { type: "store.load" | "store.save" }>,
+  request: Extract<FromDeliveryWorker, { type: "store.load" | "store.save" | "parking" }>,
   store: RecordStore,
   post: (message: ToDeliveryWorker) => void,
 ): Promise<void> {
@@ -138,6 +140,10 @@ async function answer(
     if (store.gate) await store.gate;
     store.record = withSave(store.record, request.text, request.parts);
     store.saves++;
+  }
+  if (request.type === "parking") {
+    const value = store.parking.answer(request.call);
+    return post({ type: "reply", requestId: request.requestId, value });
   }
   const value = request.type === "store.load" ? store.record : null;
   post({ type: "reply", requestId: request.requestId, value });

@@ -3,6 +3,7 @@
 
 import { type Static, type TProperties, Type } from "@sinclair/typebox";
 import {
+  emptyObject,
   nullable,
   oneOf,
   secretInput,
@@ -89,6 +90,28 @@ const maxInFlight = wholeNumber({
   maximum: 1000,
   description: "Requests under way at once; those that share a row go one after the other. Left out: 32.",
 });
+const parkFields = {
+  max_messages: wholeNumber({
+    minimum: 1,
+    maximum: 1_000_000,
+    description: "Messages that may be parked; beyond that the run stops. Left out: 10000.",
+  }),
+  max_bytes: wholeNumber({
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: "Bytes of their bodies, before compression; beyond that the run stops. Left out: 268435456.",
+  }),
+  retry_every_minutes: wholeNumber({
+    maximum: 525_600,
+    description: "All that is parked is sent again so often. Left out, or 0: when somebody asks.",
+  }),
+};
+const onExhausted = {
+  description:
+    "What becomes of rows that the receiver refuses for ever, or whose retries are used up. Left out, or `stop`: the run stops there. " +
+    "`park`: they are set aside, later rows of the same keys wait behind them, and the others go on.",
+};
+const stop = Type.Optional(emptyObject("The run stops."));
 const requestTimeout = wholeNumber({ minimum: 1, description: "Bound of one request, in milliseconds." });
 
 // Standard Webhooks: "whsec_" and the base64 of 24 to 64 bytes.
@@ -154,6 +177,9 @@ export const WebhookSinkRequestSchema = strictObject({
   retry: Type.Optional(optionalFields(retryFields)),
   request_timeout_ms: Type.Optional(requestTimeout),
   max_in_flight: Type.Optional(maxInFlight),
+  on_exhausted: Type.Optional(
+    taggedUnion({ stop, park: Type.Optional(optionalFields(parkFields)) }, onExhausted),
+  ),
   signing: Type.Optional(nullable(strictObject({ secret: Type.Optional(signingSecret) }))),
 });
 export type WebhookSinkRequest = Static<typeof WebhookSinkRequestSchema>;
@@ -185,6 +211,7 @@ export const WebhookSinkConfigSchema = strictObject({
   retry: strictObject(retryFields),
   request_timeout_ms: requestTimeout,
   max_in_flight: maxInFlight,
+  on_exhausted: taggedUnion({ stop, park: Type.Optional(strictObject(parkFields)) }, onExhausted),
   signing: nullable(strictObject({ secret: signingSecret })),
 });
 /** Every default is filled, secrets are present. `auth` and `signing` are null if they are off. */

@@ -197,7 +197,21 @@ function completeWebhook(sink: WebhookSinkRequest): WebhookSinkConfig {
     },
     request_timeout_ms: sink.request_timeout_ms ?? 30_000,
     max_in_flight: sink.max_in_flight ?? 32,
+    on_exhausted: completeExhausted(sink.on_exhausted ?? { stop: {} }),
     signing: sink.signing ? { secret: sink.signing.secret ?? "" } : null,
+  };
+}
+
+function completeExhausted({
+  park,
+}: NonNullable<WebhookSinkRequest["on_exhausted"]>): WebhookSinkConfig["on_exhausted"] {
+  if (!park) return { stop: {} };
+  return {
+    park: {
+      max_messages: park.max_messages ?? 10_000,
+      max_bytes: park.max_bytes ?? 268_435_456,
+      retry_every_minutes: park.retry_every_minutes ?? 0,
+    },
   };
 }
 

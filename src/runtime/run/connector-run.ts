@@ -2,6 +2,7 @@
 // state store nor the retry policy; both are behind `RunEvents` and `ended`.
 
 import type { SinkConfig } from "../../connector/config/sink-config.ts";
+import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { TaskProgress, TaskSpec } from "../../connector/task.ts";
@@ -46,6 +47,7 @@ export interface RunEvents {
   taskFailed(taskId: string, error: MillraceError): void;
   loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
   saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
+  parking(call: ParkingCall): Promise<ParkingAnswer>;
   log(line: LogLine): void;
 }
 
@@ -234,6 +236,9 @@ export class ConnectorRun implements RunAttempt {
       case "store.load":
       case "store.save":
         this.#store(message, (answer) => this.#delivery?.post(answer));
+        break;
+      case "parking":
+        answer(message, this.events.parking(message.call), (reply) => this.#delivery?.post(reply));
         break;
       case "attempts":
         this.#attempts = message;

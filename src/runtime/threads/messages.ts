@@ -3,6 +3,7 @@
 
 import type { Position } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
+import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { TaskSpec } from "../../connector/task.ts";
@@ -96,6 +97,7 @@ export type FromDeliveryWorker =
   | (AttemptCounts & { readonly type: "attempts" })
   /** The same of a Kafka connector's producer. */
   | { readonly type: "produced"; readonly counts: KafkaCounts }
+  | ParkingRequest
   | StoreRequest
   | LogLine;
 
@@ -116,7 +118,14 @@ export type StoreRequest =
       readonly parts: ChangedParts;
     };
 
-export type ReplyValue = string | SavedRecord | null;
+/** Gets the answer to the call as its reply. */
+export interface ParkingRequest {
+  readonly type: "parking";
+  readonly requestId: number;
+  readonly call: ParkingCall;
+}
+
+export type ReplyValue = string | SavedRecord | ParkingAnswer;
 
 export type Reply =
   | { readonly type: "reply"; readonly requestId: number; readonly value: ReplyValue }

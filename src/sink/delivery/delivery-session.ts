@@ -58,6 +58,7 @@ export class DeliverySession {
     this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
     const events: TransportEvents = {
       retrying: (attempt, reason, inMs) => send({ type: "retrying", attempt, reason, inMs }),
+      warning: (topic, reason) => send({ type: "warning", topic, reason }),
       failed: (error) => this.#fail(error),
     };
     this.#transport = tools.transport(events, tools.store);
@@ -144,11 +145,9 @@ export class DeliverySession {
         return this.#reply(message.id, null);
       case "prepare":
         return this.#reply(message.id, await this.#prepare(message));
-      case "relation": {
-        const { relation } = message;
-        this.#tables.set(message.handle, await this.#transport.compile(relation));
+      case "relation":
+        this.#tables.set(message.handle, await this.#transport.compile(message.relation));
         return;
-      }
       case "changes": {
         const tables = message.batch.relations.map((handle) => this.#table(handle));
         const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
@@ -177,6 +176,7 @@ export class DeliverySession {
       return null;
     }
     const { record } = stored;
+    this.#transport.passed?.(record.checkpoint.lastVersion);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return placed(record.checkpoint, record.log);
   }
@@ -195,10 +195,7 @@ export class DeliverySession {
     const { keeper, stream } = this.#delivering;
     await stream.flush();
     await keeper.settled();
-    const { checkpoint, versionSteps } = keeper.record;
-    const lastStep = versionSteps.at(-1)?.version ?? 0n;
-    const isBehind = lastStep > checkpoint.lastVersion;
-    const lastVersion = isBehind ? lastStep : checkpoint.lastVersion;
+    const lastVersion = keeper.lastVersion;
     await keeper.forget(lastVersion);
     this.#forgottenVersion = lastVersion;
     this.#delivering = null;
@@ -207,8 +204,8 @@ export class DeliverySession {
   #start(record: SinkRecord, saved: SavedTables): void {
     const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
-    const { store } = this.#transport;
     const spacingMs = spacingOf(flushIntervalMs);
+    const { store } = this.#transport;
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
@@ -220,6 +217,7 @@ export class DeliverySession {
       outlet: (options) => this.#transport.stream(options),
       commitPoint: this.#commitPoint,
       durable: ({ checkpoint, rows, bytes }) => {
+        this.#transport.passed?.(checkpoint.lastVersion);
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
       failed: (error) => this.#fail(error),

@@ -26,6 +26,16 @@ export interface RequestSettings extends DeliverySettings {
   readonly retriesExhausted: ErrorCode;
   /** Attempts under way at once. */
   readonly maxInFlight: number;
+  readonly parking: ParkingSettings;
+}
+
+export interface ParkingSettings {
+  /** What is refused for ever is parked; otherwise the run fails. */
+  readonly parksRefused: boolean;
+  readonly maxMessages: number;
+  readonly maxBytes: number;
+  /** All that is parked is sent again so often; 0: when somebody asks. */
+  readonly retryEveryMs: number;
 }
 
 /** What a session is given to work with. */

@@ -63,6 +63,8 @@ export interface Transport {
   readonly commitWithinMs: number | null;
   /** Nothing is sent any more. */
   readonly isOver: boolean;
+  /** Rows of the stream up to this version are durable. Absent: it does not matter to the transport. */
+  passed?(version: bigint): void;
   /** Begins nothing new. Returns when what is under way has ended, or `signal` aborts it. */
   drain(signal: AbortSignal): Promise<void>;
   /** Gives back what it holds. Called last, and once. */
@@ -72,6 +74,8 @@ export interface Transport {
 export interface TransportEvents {
   /** The largest number of failed attempts now, and when the next follows; null: nothing is being tried again any more. */
   retrying(attempt: number | null, reason: string, inMs?: number): void;
+  /** Something people should know, by its topic; null: it is over. */
+  warning(topic: string, reason: string | null): void;
   /** Called once: something can never be delivered. Nothing is sent afterwards. */
   failed(error: MillraceError): void;
 }

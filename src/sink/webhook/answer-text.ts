@@ -8,16 +8,34 @@ import { withoutSecrets } from "./request-secrets.ts";
 
 /** Characters of an answer that a reason quotes. */
 const maxCharacters = 200;
+/** Of one that is kept with a parked message: 1 KiB, whatever they are. */
+const maxKeptBytes = 1024;
 /** Bytes of a body that are looked at, also of one that grows when it is decompressed. */
 const maxBytes = 4096;
 
+export interface AnswerText {
+  /** For a reason. */
+  readonly short: string;
+  /** As much as is kept with a parked message. */
+  readonly kept: string;
+}
+
 /** `secrets`: as `requestSecrets` returns them. Null: it said nothing, or nothing that is text. */
-export async function answerText(body: AnswerBody, secrets: readonly string[]): Promise<string | null> {
+export async function answerText(body: AnswerBody, secrets: readonly string[]): Promise<AnswerText | null> {
   if (body.bytes.length === 0 || !isText(body.type)) return null;
   const bytes = await decompressed(body);
   if (bytes === null) return null;
   const isCut = bytes.length >= maxBytes;
-  return shortened(withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut), maxCharacters);
+  const text = withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut);
+  const short = shortened(text, maxCharacters);
+  return short === null ? null : { short, kept: cutAt(text, maxKeptBytes) };
+}
+
+/** A character that is cut is left out. */
+function cutAt(text: string, maxUtf8Bytes: number): string {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= maxUtf8Bytes) return text;
+  return new TextDecoder().decode(bytes.subarray(0, maxUtf8Bytes), { stream: true });
 }
 
 const textTypes =

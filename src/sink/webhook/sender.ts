@@ -1,6 +1,7 @@
 // One attempt at one request: compress, pace, send, read the answer. The scheduler decides whether and when there is another attempt.
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import type { AttemptNote } from "../../connector/parking.ts";
 import { saying } from "../../errors/answer-in-reason.ts";
 import { MillraceError, type RefusedTable } from "../../errors/millrace-error.ts";
 import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
@@ -8,7 +9,7 @@ import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
 import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
 import { type Egress, RequestTarget, sendRequest } from "../http/send-request.ts";
 import { StopList } from "../http/stop-list.ts";
-import { answerText } from "./answer-text.ts";
+import { type AnswerText, answerText } from "./answer-text.ts";
 import { compress } from "./compression.ts";
 import type { Pacer } from "./pacer.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
@@ -79,7 +80,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
       signal.throwIfAborted();
       tools.attempted(result.code || "unknown", body.length);
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
-      return { kind: "retry", reason, retryAfterMs: 0 };
+      const note = { at: timeOf(tools), error: result.reason };
+      return { kind: "retry", reason, retryAfterMs: 0, note };
     }
     if (result.kind === "refused") return { kind: "rejected", error: refusal(request, result.error) };
     tools.attempted(statusName(result.status), body.length);
@@ -88,17 +90,27 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
         if (body !== request.body) releaseBody(body);
         return { kind: "delivered" };
       case "retry": {
-        const said = saying(await answerText(result.body, secrets));
+        const answer = await answerText(result.body, secrets);
+        const said = saying(answer?.short ?? null);
         const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}${said}`;
-        return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, tools.now()) };
+        const note = noteOf(tools, result.status, answer);
+        return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, tools.now()), note };
       }
-      case "rejected":
-        return {
-          kind: "rejected",
-          error: rejection(request, result.status, await answerText(result.body, secrets)),
-        };
+      case "rejected": {
+        const answer = await answerText(result.body, secrets);
+        const error = rejection(request, result.status, answer?.short ?? null);
+        return { kind: "rejected", error, note: noteOf(tools, result.status, answer) };
+      }
     }
   };
+}
+
+type Clock = Pick<SenderTools, "now">;
+
+const timeOf = ({ now }: Clock) => new Date(now()).toISOString();
+
+function noteOf(clock: Clock, status: number, answer: AnswerText | null): AttemptNote {
+  return { at: timeOf(clock), status, ...(answer ? { answer: answer.kept } : {}) };
 }
 
 /** The error that stops the run. It names the request so that it can be found at the receiver. It contains no row, but for what `said` has. */

@@ -112,6 +112,7 @@ describe("defaults", () => {
         },
         request_timeout_ms: 30_000,
         max_in_flight: 32,
+        on_exhausted: { stop: {} },
         signing: null,
       },
     });

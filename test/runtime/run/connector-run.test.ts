@@ -24,6 +24,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     taskFailed: () => {},
     loadRecord: async () => null,
     saveRecord: async () => {},
+    parking: async () => null,
     log: ({ message }) => lines.push(message),
     ...change,
   };

@@ -9,8 +9,9 @@ import { webhookConnector } from "../../support/webhook-rig.ts";
 
 type Headers = { readonly type?: string | null; readonly encoding?: string | null };
 
-const say = (bytes: string | Uint8Array, headers: Headers = {}, secrets: readonly string[] = []) =>
-  answerText({ type: "text/plain", encoding: null, ...headers, bytes: Buffer.from(bytes) }, secrets);
+const say = async (bytes: string | Uint8Array, headers: Headers = {}, secrets: readonly string[] = []) =>
+  (await answerText({ type: "text/plain", encoding: null, ...headers, bytes: Buffer.from(bytes) }, secrets))
+    ?.short ?? null;
 
 test("a line of up to 200 characters, however many bytes those have", async () => {
   expect(await say('{"error":"unknown\n\t column"}')).toBe('{"error":"unknown column"}');

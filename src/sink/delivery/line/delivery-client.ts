@@ -109,6 +109,9 @@ export class DeliveryClient {
       case "retrying":
         this.events.retrying(message.attempt, message.reason, message.inMs);
         return;
+      case "warning":
+        this.events.warning(message.topic, message.reason);
+        return;
       case "changed":
         this.events.changed();
         return;

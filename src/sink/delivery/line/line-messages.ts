@@ -141,6 +141,7 @@ export type FromDelivery =
       readonly reason: string;
       readonly inMs: number | undefined;
     }
+  | { readonly type: "warning"; readonly topic: string; readonly reason: string | null }
   /** Rows are to be copied by their keys now, or tables: `prepare` returns which. */
   | { readonly type: "changed" }
   /** There is more to do once the stream has come there. */

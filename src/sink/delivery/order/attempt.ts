@@ -2,13 +2,20 @@
 // the scheduler.
 
 import { formatLsn } from "../../../change/lsn.ts";
+import type { AttemptNote } from "../../../connector/parking.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 
 export type AttemptOutcome =
   | { readonly kind: "delivered" }
-  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs: number }
-  | { readonly kind: "rejected"; readonly error: MillraceError };
+  | {
+      readonly kind: "retry";
+      readonly reason: string;
+      readonly retryAfterMs: number;
+      readonly note?: AttemptNote;
+    }
+  /** `note`: the receiver refused it; absent: it was not sent, and no other request will be. */
+  | { readonly kind: "rejected"; readonly error: MillraceError; readonly note?: AttemptNote };
 
 /** Sends `request` once. Throws only `signal.reason`. */
 export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;

@@ -2,6 +2,7 @@
 // and the one that incremental copies have. Bookkeeping alone: the scheduler sends.
 
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import type { RequestWork } from "./request-work.ts";
 
 export interface ShareBounds {
   /** Body bytes of requests that are not delivered; one request may go above it. */
@@ -78,6 +79,8 @@ export class Delivery {
   attempts = 0;
   /** When the first attempt failed, by the monotonic clock. */
   firstFailureMs = 0;
+  /** What is left of it; null: all, as one request. */
+  work: RequestWork | null = null;
 
   constructor(
     readonly request: OutgoingRequest,

@@ -5,6 +5,7 @@ import type { Relation } from "../../../change/relation.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { DeliverySettings, RequestSettings } from "../delivery-settings.ts";
+import { type ParkingPlace, type ParkingSet, parkingSet } from "../parking/parking-set.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type PlannedRow, RequestPlan } from "../stream/request-plan.ts";
 import { SecuredRequests } from "../stream/secured-requests.ts";
@@ -20,8 +21,8 @@ import type { Attempt } from "./attempt.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
 
-/** Milliseconds of a clock that never goes back, and what makes waits. */
-export type RequestTools = Parameters<typeof schedulerOptions>[1];
+/** Milliseconds of a clock that never goes back, what makes waits, and where messages are parked; absent: nowhere. */
+export type RequestTools = Parameters<typeof schedulerOptions>[1] & { readonly parking?: ParkingPlace };
 
 export function requestTransport(
   settings: RequestSettings,
@@ -29,19 +30,30 @@ export function requestTransport(
   tools: RequestTools,
 ): OpenTransport {
   return (events, store) => {
-    const scheduler = new Scheduler(attempt, schedulerOptions(settings, tools), events);
-    return new RequestTransport(settings, scheduler, store);
+    const place = tools.parking;
+    const set = place ? parkingSet(settings, attempt, events, { ...tools, place }) : null;
+    const options = schedulerOptions(settings, tools, set?.parking);
+    return new RequestTransport(settings, new Scheduler(attempt, options, events), store, set);
   };
 }
 
 export class RequestTransport implements Transport {
   readonly commitWithinMs = null;
+  readonly store: CheckpointStore;
 
   constructor(
     private readonly settings: Pick<DeliverySettings, "batch" | "encoding">,
     private readonly scheduler: Scheduler,
-    readonly store: CheckpointStore,
-  ) {}
+    record: CheckpointStore,
+    private readonly set: ParkingSet | null = null,
+  ) {
+    // What earlier runs have parked is known before anything is sent.
+    const load = async () => {
+      await set?.begin();
+      return await record.load();
+    };
+    this.store = { load, save: (text, parts) => record.save(text, parts) };
+  }
 
   get isOver(): boolean {
     return this.scheduler.isOver;
@@ -62,7 +74,7 @@ export class RequestTransport implements Transport {
     const secured = new SecuredRequests({ save, scheduler, cutsMatter, reach, failed });
     const submit = (request: OutgoingRequest) =>
       secured.submit(request, sent(request.rows, request.body.length));
-    const plan = new RequestPlan(settings.batch, submit);
+    const plan = new RequestPlan(settings.batch, submit, this.#marksRows);
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       addBoundary: submit,
@@ -81,7 +93,11 @@ export class RequestTransport implements Transport {
     const most = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxRows);
     const submit = (request: OutgoingRequest) =>
       void scheduler.submit(request, sent(request.rows, request.body.length), false, isIncremental);
-    const plan = new RequestPlan({ ...batch, maxRows: Number.isFinite(most) ? most : 0 }, submit);
+    const plan = new RequestPlan(
+      { ...batch, maxRows: Number.isFinite(most) ? most : 0 },
+      submit,
+      this.#marksRows,
+    );
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       seal: () => plan.sealAll().forEach(submit),
@@ -92,9 +108,15 @@ export class RequestTransport implements Transport {
     };
   }
 
-  drain(signal: AbortSignal): Promise<void> {
-    return this.scheduler.drain(signal);
+  passed(version: bigint): void {
+    this.set?.parking.passed(Number(version));
   }
+
+  async drain(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.scheduler.drain(signal), this.set?.retry.stop(signal)]);
+  }
+
+  readonly #marksRows = () => this.set?.parking.mayCut ?? false;
 
   /** Connections are the sender's. */
   async close(): Promise<void> {}

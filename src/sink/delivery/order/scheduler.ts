@@ -2,34 +2,15 @@
 // next attempt, and only those that share a row with it wait too. Incremental copies have a share of their own, so that no change of
 // the stream waits for them.
 
-import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { releaseBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
-import { type Attempt, describeRequest } from "./attempt.ts";
-import { decideRetry, type RetryPolicy } from "./backoff.ts";
-import { Delivery, type ReadyQueue, RequestLane, SchedulerShare, type ShareBounds } from "./request-lane.ts";
-
-export interface SchedulerOptions extends ShareBounds {
-  readonly retry: RetryPolicy;
-  /** Of the failure when a request's retries end. */
-  readonly retriesExhausted: ErrorCode;
-  /** Attempts under way at once. */
-  readonly maxInFlight: number;
-  /** Requests of one table that wait for another attempt, before no new one of it is begun. */
-  readonly maxRetryingPerTable: number;
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonic: () => number;
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly random: () => number;
-}
-
-export interface SchedulerEvents {
-  /** The largest number of failed attempts of a request now, and when its next follows; null: none is being retried any more. */
-  retrying(attempt: number | null, reason: string, inMs?: number): void;
-  /** Called once: a request can never be delivered, or its retries ended. Nothing is sent afterwards. */
-  failed(error: MillraceError): void;
-}
+import { type Attempt, type AttemptOutcome, describeRequest } from "./attempt.ts";
+import { decideRetry } from "./backoff.ts";
+import { Delivery, type ReadyQueue, RequestLane, SchedulerShare } from "./request-lane.ts";
+import { RequestWork } from "./request-work.ts";
+import { RetryReport } from "./retry-report.ts";
+import type { SchedulerEvents, SchedulerOptions } from "./scheduler-options.ts";
 
 /** What incremental copies may take in addition, of each bound. */
 const copyShare = 0.25;
@@ -42,9 +23,7 @@ export class Scheduler {
   readonly #stream: SchedulerShare;
   readonly #copies: SchedulerShare;
   readonly #stop = new AbortController();
-  readonly #retrying = new Map<Delivery, number>();
-  /** The number that was reported last: when a receiver is away every request fails, and one report is enough. */
-  #reportedAttempts = 0;
+  readonly #retries: RetryReport<Delivery>;
   #draining = false;
   #failed = false;
   #drainWaiters: (() => void)[] = [];
@@ -55,6 +34,7 @@ export class Scheduler {
     private readonly events: SchedulerEvents,
   ) {
     const { maxBytes, maxRequests, maxRows } = options;
+    this.#retries = new RetryReport((attempt, reason, inMs) => events.retrying(attempt, reason, inMs));
     this.#stream = new SchedulerShare(options);
     this.#copies = new SchedulerShare({
       maxBytes: maxBytes * copyShare,
@@ -170,35 +150,73 @@ export class Scheduler {
   async #run(delivery: Delivery): Promise<void> {
     delivery.share.inFlight++;
     try {
-      const outcome = await this.attempt(delivery.request, this.#stop.signal);
-      switch (outcome.kind) {
-        case "delivered":
-          this.#finish(delivery);
-          break;
-        case "rejected":
-          this.#fail(outcome.error);
-          break;
-        case "retry":
-          this.#scheduleRetry(delivery, outcome.reason, outcome.retryAfterMs);
-          break;
-        default:
-          outcome satisfies never;
-      }
+      while (await this.#attempt(delivery)) if (this.isOver) return;
     } catch (error) {
-      // An attempt throws only when it was stopped. Anything else is our own fault, and must not be lost.
+      // An attempt throws only when it was stopped. Parking fails as the state does. Anything else is our own fault, and must not be lost.
       if (!this.#stop.signal.aborted) {
-        this.#fail(new MillraceError("internal", "sending failed unexpectedly", { cause: error }));
+        const unexpected = () =>
+          new MillraceError("internal", "sending failed unexpectedly", { cause: error });
+        this.#fail(error instanceof MillraceError ? error : unexpected());
       }
     } finally {
       delivery.share.inFlight--;
-      if (this.#inFlight === 0) this.#wake(this.#drainWaiters);
+      if (this.#inFlight === 0) for (const wake of this.#drainWaiters.splice(0)) wake();
       this.#pump();
     }
   }
 
+  /** Makes one attempt at what comes first of a delivery. Returns whether another one follows at once: of its next part. */
+  async #attempt(delivery: Delivery): Promise<boolean> {
+    const { undeliverable } = this.options;
+    const { signal } = this.#stop;
+    let request: OutgoingRequest | null = delivery.request;
+    if (undeliverable && (delivery.work || !undeliverable.isIdle)) {
+      delivery.work ??= new RequestWork([request]);
+      request = await undeliverable.next(delivery.work, signal);
+      if (this.isOver) return false;
+    }
+    if (request === null) {
+      this.#finish(delivery);
+      return false;
+    }
+    const outcome = await this.attempt(request, signal);
+    switch (outcome.kind) {
+      case "delivered":
+        if (!delivery.work || delivery.work.parts.length === 1) {
+          this.#finish(delivery);
+          return false;
+        }
+        delivery.work.replaceFirst();
+        this.#forgetAttempts(delivery);
+        return true;
+      case "rejected":
+        if (outcome.note && undeliverable) {
+          delivery.work ??= new RequestWork([request]);
+          delivery.work.note(outcome.note);
+          if (await undeliverable.takes(delivery.work, "refused", signal)) {
+            this.#forgetAttempts(delivery);
+            return true;
+          }
+        }
+        this.#fail(outcome.error);
+        return false;
+      case "retry":
+        return await this.#scheduleRetry(delivery, request, outcome);
+      default:
+        outcome satisfies never;
+        return false;
+    }
+  }
+
+  /** What comes next of it is tried for the first time. */
+  #forgetAttempts(delivery: Delivery): void {
+    delivery.attempts = 0;
+    this.#retries.ended(delivery);
+  }
+
   #finish(delivery: Delivery): void {
     const { lane } = delivery;
-    if (this.#retrying.delete(delivery)) this.#reportRecovery();
+    this.#retries.ended(delivery);
     for (const freed of lane.finish(delivery)) freed.queue.ready.push(freed);
     this.#queue(lane.stream);
     this.#queue(lane.copies);
@@ -209,10 +227,20 @@ export class Scheduler {
     releaseBody(delivery.request.body);
   }
 
-  #scheduleRetry(delivery: Delivery, reason: string, retryAfterMs: number): void {
+  /** Returns whether something else of the delivery follows at once, as the retries of this have ended. */
+  async #scheduleRetry(
+    delivery: Delivery,
+    request: OutgoingRequest,
+    { reason, retryAfterMs, note }: Extract<AttemptOutcome, { kind: "retry" }>,
+  ): Promise<boolean> {
     const now = this.options.monotonic();
     if (delivery.attempts === 0) delivery.firstFailureMs = now;
     delivery.attempts++;
+    const { undeliverable } = this.options;
+    if (undeliverable && note) {
+      delivery.work ??= new RequestWork([request]);
+      delivery.work.note(note);
+    }
     const decision = decideRetry(this.options.retry, {
       attempts: delivery.attempts,
       elapsedMs: now - delivery.firstFailureMs,
@@ -220,32 +248,21 @@ export class Scheduler {
       random: this.options.random(),
     });
     if (decision.kind === "exhausted") {
-      const what = `${describeRequest(delivery.request)} was not delivered after ${delivery.attempts} attempts`;
+      const { work } = delivery;
+      if (work && (await undeliverable?.takes(work, "exhausted", this.#stop.signal))) {
+        this.#forgetAttempts(delivery);
+        return true;
+      }
+      const what = `${describeRequest(request)} was not delivered after ${delivery.attempts} attempts`;
       const text = `${what} (${decision.limit}): ${reason}. Start the connector again to go on with it`;
-      const { schema, table: name } = delivery.request;
+      const { schema, table: name } = request;
       const table = { schema, name, commands: [] };
       this.#fail(new MillraceError(this.options.retriesExhausted, text, { table }));
-      return;
+      return false;
     }
-    this.#retrying.set(delivery, delivery.attempts);
-    this.#reportRetry(reason, decision.delayMs);
+    this.#retries.failed(delivery, delivery.attempts, reason, decision.delayMs);
     void this.#waitAndRetry(delivery, decision.delayMs);
-  }
-
-  get #mostAttempts(): number {
-    return Math.max(0, ...this.#retrying.values());
-  }
-
-  #reportRetry(reason: string, inMs: number): void {
-    const attempts = this.#mostAttempts;
-    if (attempts <= this.#reportedAttempts) return;
-    this.#reportedAttempts = attempts;
-    this.events.retrying(attempts, reason, inMs);
-  }
-
-  #reportRecovery(): void {
-    this.#reportedAttempts = Math.min(this.#reportedAttempts, this.#mostAttempts);
-    if (this.#retrying.size === 0) this.events.retrying(null, "");
+    return false;
   }
 
   async #waitAndRetry(delivery: Delivery, delayMs: number): Promise<void> {
@@ -276,9 +293,5 @@ export class Scheduler {
   #wakeAll(): void {
     this.#stream.wake();
     this.#copies.wake();
-  }
-
-  #wake(waiters: (() => void)[]): void {
-    for (const wake of waiters.splice(0)) wake();
   }
 }

@@ -49,6 +49,13 @@ export class RecordKeeper {
     return this.#record;
   }
 
+  /** The last version that was given out. */
+  get lastVersion(): bigint {
+    const { checkpoint, versionSteps } = this.#record;
+    const lastStep = versionSteps.at(-1)?.version ?? 0n;
+    return lastStep > checkpoint.lastVersion ? lastStep : checkpoint.lastVersion;
+  }
+
   /** Changes the record in memory; the next save has it. */
   change(part: Partial<SinkRecord>): void {
     this.#record = { ...this.#record, ...part };

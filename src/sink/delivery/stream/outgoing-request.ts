@@ -16,4 +16,22 @@ export interface OutgoingRequest {
   readonly barrier: boolean;
   /** Of the first row, for people; null for rows of a copy. */
   readonly position: Position | null;
+  /** Where its rows are, so that it can be cut; absent: nobody cuts it. */
+  readonly rowMarks?: RequestRows | undefined;
+}
+
+/** The rows of a request. All lists have a member for each row. */
+export interface RequestRows {
+  /** Where a row ends in the body. The next begins a byte later. */
+  readonly ends: readonly number[];
+  /** How many of the request's `touches` come up to its end. */
+  readonly touchEnds: readonly number[];
+  readonly versions: readonly number[];
+  /** The body is the only row itself; otherwise an array. */
+  readonly isBare: boolean;
+  readonly isOfCopy: boolean;
+  /** Names of the columns of the table's key. */
+  readonly keyColumns: readonly string[];
+  /** Of the first row. */
+  readonly commitTimeUs: number;
 }

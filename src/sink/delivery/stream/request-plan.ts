@@ -7,7 +7,7 @@ import { IdempotencyKey, type RowMoment } from "../../format/idempotency-key.ts"
 import type { RowContext } from "../../format/row-encoder.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
-import type { OutgoingRequest } from "./outgoing-request.ts";
+import type { OutgoingRequest, RequestRows } from "./outgoing-request.ts";
 
 export interface BatchLimits {
   /** Rows of a request; 0: unlimited. */
@@ -46,6 +46,8 @@ export class RequestPlan {
     private readonly limits: BatchLimits,
     /** Takes a request that a limit ended. */
     readonly emit: (request: OutgoingRequest) => void,
+    /** Whether requests that begin now may have to be cut. */
+    private readonly marksRows: () => boolean = () => false,
   ) {}
 
   addRow(table: CompiledTable, row: PlannedRow): void {
@@ -78,8 +80,10 @@ export class RequestPlan {
   }
 
   #begin(table: CompiledTable, row: PlannedRow): OpenRequest {
-    const open = new OpenRequest(table, this.#spare.pop() ?? new ByteWriter(), row.position());
-    if (!this.limits.isBare) open.out.byte(91);
+    const { isBare } = this.limits;
+    const marks = this.marksRows() ? new RowMarks(table, row, isBare) : null;
+    const open = new OpenRequest(table, this.#spare.pop() ?? new ByteWriter(), row.position(), marks);
+    if (!isBare) open.out.byte(91);
     this.#open.set(table.name, open);
     return open;
   }
@@ -101,6 +105,7 @@ export class RequestPlan {
       touches: open.touches,
       barrier: open.barrier,
       position: open.position,
+      ...(open.marks ? { rowMarks: open.marks } : {}),
     };
     if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
     return request;
@@ -117,6 +122,7 @@ class OpenRequest {
     readonly table: CompiledTable,
     readonly out: ByteWriter,
     readonly position: Position | null,
+    readonly marks: RowMarks | null,
   ) {
     this.key = new IdempotencyKey(table.keyMaterial);
   }
@@ -124,10 +130,36 @@ class OpenRequest {
   add(table: CompiledTable, row: PlannedRow): void {
     this.rows++;
     for (const hash of row.touches) this.touches.push(hash);
+    this.marks?.add(this.out.size, this.touches.length, row.context.version);
     if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
     else {
       this.barrier = true;
       this.key.addRow(row.arena, row.after, noColumns, row.moment);
     }
+  }
+}
+
+class RowMarks implements RequestRows {
+  readonly ends: number[] = [];
+  readonly touchEnds: number[] = [];
+  readonly versions: number[] = [];
+  readonly isOfCopy: boolean;
+  readonly keyColumns: readonly string[];
+  readonly commitTimeUs: number;
+
+  constructor(
+    { relation: { key, columns } }: CompiledTable,
+    { context, moment }: PlannedRow,
+    readonly isBare: boolean,
+  ) {
+    this.isOfCopy = context.snapshot;
+    this.keyColumns = key.map((column) => columns[column]!.name);
+    this.commitTimeUs = moment.commitTimeUs;
+  }
+
+  add(end: number, touches: number, version: number): void {
+    this.ends.push(end);
+    this.touchEnds.push(touches);
+    this.versions.push(version);
   }
 }

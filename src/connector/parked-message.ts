@@ -1,0 +1,86 @@
+// Parked messages as the API shows them, and what people ask of them. parking.ts has what a run does with them.
+
+import { type Static, Type } from "@sinclair/typebox";
+import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+
+const AttemptSchema = strictObject({
+  at: timestamp(),
+  status: Type.Optional(Type.Integer({ description: "Of the receiver's answer." })),
+  error: Type.Optional(Type.String({ description: "Why there was no answer." })),
+  answer: Type.Optional(
+    Type.String({ description: "What the receiver said: at most 1 KiB, without the request's secrets." }),
+  ),
+});
+
+export const parkedStates = ["Parked", "Asked", "Discarded"] as const;
+
+export const ParkedSchema = strictObject({
+  id: Type.String({ description: "The `Idempotency-Key` with which it was sent, and will be." }),
+  schema: Type.String(),
+  table: Type.String(),
+  state: oneOf(parkedStates, {
+    description: "`Asked`: it is to be sent again. `Discarded` ones are kept for 7 days, without body.",
+  }),
+  cause: oneOf(["refused", "exhausted", "behind"], {
+    description:
+      "`refused`: the receiver refused it. `exhausted`: its retries were used up. `behind`: a message of its key was parked before it.",
+  }),
+  keys: Type.Array(Type.Object({}, { additionalProperties: true }), {
+    description: "The rows' keys, at most 100. A number with more digits than JavaScript keeps is a text.",
+  }),
+  rows: Type.Integer(),
+  bytes: Type.Integer({ description: "Of the body, before compression." }),
+  first_lsn: Type.Optional(
+    Type.String({ description: "Commit of the first row. Left out: it is of a copy." }),
+  ),
+  committed_at: timestamp(),
+  attempts: Type.Array(AttemptSchema, { description: "The first, and the last two." }),
+  parked_at: timestamp(),
+  discarded_at: Type.Optional(timestamp()),
+  discarded_by: Type.Optional(Type.String({ description: "The credential that asked for it." })),
+  body: Type.Optional(
+    Type.String({ description: "As it was sent, before compression. With `body=1` alone." }),
+  ),
+});
+export type Parked = Static<typeof ParkedSchema>;
+
+export const ParkedListSchema = strictObject({
+  parked: Type.Array(ParkedSchema),
+  next: Type.Union([Type.String(), Type.Null()], {
+    description: "`after` of the next page; null: this is the last one.",
+  }),
+});
+export type ParkedList = Static<typeof ParkedListSchema>;
+
+export const ParkedSelectionSchema = strictObject({
+  schema: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 255, description: "Of this schema's tables alone." }),
+  ),
+  table: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 255, description: "Of tables of this name alone." }),
+  ),
+  before: Type.Optional(
+    Type.String({ maxLength: 40, description: "Parked before this time alone: RFC 3339." }),
+  ),
+});
+export type ParkedSelection = Static<typeof ParkedSelectionSchema>;
+
+export const ParkedCountSchema = strictObject({ count: Type.Integer({ minimum: 0 }) });
+
+/** What is asked for: one message, or all that the selection names. */
+export type ParkedChoice = { readonly id: string } | ParkedSelection;
+
+export interface ParkedPageRequest {
+  /** Null: from the beginning. */
+  readonly after: string | null;
+  readonly limit: number;
+  readonly schema: string | null;
+  readonly table: string | null;
+  readonly isDiscarded: boolean;
+}
+
+/** How much of a connector is parked. */
+export interface ParkedTotal {
+  readonly messages: number;
+  readonly bytes: number;
+}

@@ -1,0 +1,130 @@
+// Parking: messages that a receiver refuses for ever, and those that wait behind them. Here is what a run and the state tell each other of
+// it. parked-message.ts has what the API shows.
+
+/** Why a message is parked: the receiver refused it, it was tried for as long as it may be, or it waits behind one of its key. */
+export type ParkedCause = "refused" | "exhausted" | "behind";
+
+/** One attempt to deliver a message. */
+export interface AttemptNote {
+  /** RFC 3339. */
+  readonly at: string;
+  /** Of the answer, where there was one. */
+  readonly status?: number;
+  /** Why there was no answer. */
+  readonly error?: string;
+  /** What the receiver said, without secrets. */
+  readonly answer?: string;
+}
+
+/** What a run keeps in memory of a message. */
+export interface ParkedEntry {
+  /** The Idempotency-Key of its request. */
+  readonly id: string;
+  readonly schema: string;
+  readonly table: string;
+  /** `identityHash` of its rows' keys: later rows that share one wait behind it. */
+  readonly hashes: readonly number[];
+  /** All later rows of the table wait behind it, as nothing tells whose row it is; and it behind all earlier ones. */
+  readonly isWide: boolean;
+  /** Versions of its first and its last row. */
+  readonly minVersion: number;
+  readonly maxVersion: number;
+  /** Its rows are a copy's. */
+  readonly isOfCopy: boolean;
+  /** Of the body, before it is compressed. */
+  readonly bytes: number;
+}
+
+/** A message as it is parked. */
+export interface ParkedMessage extends ParkedEntry {
+  /** JSON: a list of the rows' keys, each an object of its key's columns. */
+  readonly keys: string;
+  readonly rows: number;
+  /** Compressed with zstd. */
+  readonly body: Uint8Array;
+  /** Commit of the first row; null: a copy's. */
+  readonly firstLsn: string | null;
+  readonly committedAtMs: number;
+  readonly cause: ParkedCause;
+  readonly attempts: readonly AttemptNote[];
+}
+
+/** An entry that is not parked any more. It is kept until its rows cannot come again. */
+export interface SettledEntry {
+  readonly entry: ParkedEntry;
+  readonly isSettled: boolean;
+}
+
+/** How a request was cut. It is durable before a part is sent, so that the same request is cut in the same way for ever. */
+export interface RequestCut {
+  /** The Idempotency-Key of the request. */
+  readonly key: string;
+  /** The rows of each part, as `partText` writes them. */
+  readonly parts: readonly string[];
+  /** The highest version of its rows. */
+  readonly maxVersion: number;
+  readonly isOfCopy: boolean;
+}
+
+/** What a run asks of the parking of its connector. Each is durable when it is answered. */
+export type ParkingCall =
+  /** Everything that a run has to know, in pages: those after the one whose `next` is `after`. Answered with `ParkedPage`. */
+  | { readonly kind: "load"; readonly after: number }
+  | { readonly kind: "cut"; readonly cut: RequestCut }
+  /** Those that are there already stay as they are. */
+  | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
+  /** What people have asked for since then (null: all of it), and what is discarded. Answered with `ParkedWishes`. */
+  | { readonly kind: "look"; readonly askedSince: string | null }
+  /** The compressed body; null: it is not parked any more. */
+  | { readonly kind: "body"; readonly id: string }
+  | { readonly kind: "delivered"; readonly id: string }
+  /** It stays parked, and nobody asks for it any more. */
+  | { readonly kind: "refused"; readonly id: string; readonly attempts: readonly AttemptNote[] }
+  /** Nobody asks any more for those that were asked for until then. */
+  | { readonly kind: "tried"; readonly askedUntil: string }
+  /** Rows of the stream up to this version are durable, and never come again. */
+  | { readonly kind: "sweep"; readonly version: number };
+
+export interface ParkedPage {
+  readonly entries: readonly SettledEntry[];
+  /** All of them, with the first page. */
+  readonly cuts: readonly RequestCut[];
+  /** Null: this is the last page. */
+  readonly next: number | null;
+}
+
+export interface ParkedWishes {
+  /** Those that are to be sent again, in their order. */
+  readonly wanted: readonly string[];
+  /** When the last of these was asked for; null: none was. */
+  readonly askedUntil: string | null;
+  /** Those that were discarded in the last minutes. */
+  readonly discarded: readonly string[];
+}
+
+export type ParkingAnswer = ParkedPage | ParkedWishes | Uint8Array | null;
+
+/** The rows of a part, as ranges: `0-3,7`. Pure. */
+export function partText(rows: readonly number[]): string {
+  const ranges: string[] = [];
+  for (let at = 0; at < rows.length; ) {
+    const first = rows[at]!;
+    let last = first;
+    while (rows[++at] === last + 1) last++;
+    ranges.push(first === last ? `${first}` : `${first}-${last}`);
+  }
+  return ranges.join(",");
+}
+
+/** The rows that `partText` wrote. Pure. */
+export function partRows(text: string): number[] {
+  return text.split(",").flatMap((range) => {
+    const [first = 0, last = first] = range.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
+}
+
+/** With one more: of all, the first and the last two are kept. Pure. */
+export function keptNotes(notes: readonly AttemptNote[], note: AttemptNote): readonly AttemptNote[] {
+  return notes.length < 3 ? [...notes, note] : [notes[0]!, notes[2]!, note];
+}

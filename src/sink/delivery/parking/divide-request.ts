@@ -1,0 +1,60 @@
+// Divides the rows of a request by what is parked: those that can go, those that wait behind a parked message, and those that are parked
+// themselves, which came again. Pure.
+
+import type { ParkedIndex, RowPlace } from "./parked-index.ts";
+import { placesOf, type RowsRequest } from "./request-parts.ts";
+
+export interface Division {
+  /** Rows that wait behind nothing. */
+  readonly free: readonly number[];
+  /** Rows that wait, those of one key together. Each list is a part. */
+  readonly behind: readonly (readonly number[])[];
+  readonly rows: number;
+}
+
+/** Where more rows wait, those of one key share a part. */
+const mostSingleRows = 64;
+
+/** `settled`: messages that were parked and are not any more. */
+export function divideRequest(request: RowsRequest, parked: ParkedIndex, settled: ParkedIndex): Division {
+  const { schema, table } = request;
+  const places = placesOf(request);
+  const free: number[] = [];
+  const waiting: number[] = [];
+  const waitingHashes = new Set<number>();
+  let isWide = false;
+  // A row of the same request may come before it. A change of a key binds two keys: what comes later of either waits.
+  const sharesKey = ({ hashes }: RowPlace) =>
+    isWide || (waiting.length > 0 && (hashes.length === 0 || hashes.some((hash) => waitingHashes.has(hash))));
+  places.forEach((place, row) => {
+    if (parked.holds(schema, table, place) || settled.holds(schema, table, place)) return;
+    if (!parked.ahead(schema, table, place) && !sharesKey(place)) {
+      free.push(row);
+      return;
+    }
+    waiting.push(row);
+    isWide ||= place.hashes.length === 0;
+    for (const hash of place.hashes) waitingHashes.add(hash);
+  });
+  if (isWide) return { free, behind: waiting.length === 0 ? [] : [waiting], rows: places.length };
+  const behind = waiting.length <= mostSingleRows ? waiting.map((row) => [row]) : byKey(places, waiting);
+  return { free, behind, rows: places.length };
+}
+
+/** Rows that share a key, directly or by others. */
+function byKey(places: readonly RowPlace[], rows: readonly number[]): number[][] {
+  const parents = new Map<number, number>();
+  const rootOf = (hash: number): number => {
+    let root = hash;
+    for (let next = parents.get(root); next !== undefined && next !== root; next = parents.get(root))
+      root = next;
+    parents.set(hash, root);
+    return root;
+  };
+  for (const row of rows) {
+    const [first = 0, ...others] = places[row]!.hashes;
+    for (const hash of others) parents.set(rootOf(hash), rootOf(first));
+  }
+  const groups = Map.groupBy(rows, (row) => rootOf(places[row]!.hashes[0]!));
+  return [...groups.values()];
+}

@@ -1,0 +1,210 @@
+// Which messages are parked, and which rows wait behind which. Messages that share a key are a chain, in their order; one without a key stands
+// between all others of its table. It holds hashes, and no row. Pure.
+
+import type { ParkedEntry } from "../../../connector/parking.ts";
+
+/** A row, as far as its order matters. No hash: it may be any row of the table. */
+export interface RowPlace {
+  readonly hashes: readonly number[];
+  readonly version: number;
+}
+
+interface Chain {
+  readonly entries: Place[];
+  /** The highest version in it. */
+  most: number;
+}
+
+interface Place {
+  readonly entry: ParkedEntry;
+  readonly order: number;
+}
+
+class ParkedTable {
+  readonly places = new Map<string, Place>();
+  readonly chains = new Map<number, Chain>();
+  readonly wide: Chain = { entries: [], most: 0 };
+}
+
+export class ParkedIndex {
+  readonly #tables = new Map<string, ParkedTable>();
+  readonly #entries = new Map<string, ParkedEntry>();
+  #order = 0;
+  #bytes = 0;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(id: string): ParkedEntry | undefined {
+    return this.#entries.get(id);
+  }
+
+  all(): Iterable<ParkedEntry> {
+    return this.#entries.values();
+  }
+
+  /** After all that are there. */
+  add(entry: ParkedEntry): void {
+    if (this.#entries.has(entry.id)) return;
+    this.#entries.set(entry.id, entry);
+    this.#bytes += entry.bytes;
+    const name = nameOf(entry);
+    const table = this.#tables.get(name) ?? new ParkedTable();
+    this.#tables.set(name, table);
+    const place = { entry, order: this.#order++ };
+    table.places.set(entry.id, place);
+    if (entry.isWide) append(table.wide, place);
+    else for (const hash of new Set(entry.hashes)) append(chainOf(table, hash), place);
+  }
+
+  remove(entry: ParkedEntry): void {
+    if (!this.#entries.delete(entry.id)) return;
+    this.#bytes -= entry.bytes;
+    const name = nameOf(entry);
+    const table = this.#tables.get(name)!;
+    table.places.delete(entry.id);
+    if (entry.isWide) drop(table.wide, entry);
+    for (const hash of entry.isWide ? [] : entry.hashes) {
+      const chain = table.chains.get(hash);
+      if (chain && drop(chain, entry)) table.chains.delete(hash);
+    }
+    if (table.places.size === 0) this.#tables.delete(name);
+  }
+
+  /** Whether nothing of this table is here. */
+  lacks(schema: string, table: string): boolean {
+    return !this.#tables.has(nameOf({ schema, table }));
+  }
+
+  /** The first message that a row waits behind; null: it need not wait. One that came before the message does not. */
+  ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
+    const found = this.#tables.get(nameOf({ schema, table }));
+    if (!found) return null;
+    const isAhead = (place: Place | undefined) => place !== undefined && place.entry.minVersion < row.version;
+    if (row.hashes.length === 0) {
+      const [first] = found.places.values();
+      return isAhead(first) ? first!.entry : null;
+    }
+    if (isAhead(found.wide.entries[0])) return found.wide.entries[0]!.entry;
+    for (const hash of row.hashes) {
+      const head = found.chains.get(hash)?.entries[0];
+      if (isAhead(head)) return head!.entry;
+    }
+    return null;
+  }
+
+  /** Whether the row itself is here. */
+  holds(schema: string, table: string, { hashes, version }: RowPlace): boolean {
+    const found = this.#tables.get(nameOf({ schema, table }));
+    if (!found) return false;
+    const chains = hashes.length === 0 ? [found.wide] : hashes.map((hash) => found.chains.get(hash));
+    return chains.some(
+      (chain) =>
+        chain !== undefined &&
+        version <= chain.most &&
+        chain.entries.some(({ entry }) => entry.minVersion <= version && version <= entry.maxVersion),
+    );
+  }
+
+  /** Messages that wait with this one at most: what a retry of them takes. */
+  waiting(entry: ParkedEntry): number {
+    const table = this.#tables.get(nameOf(entry));
+    if (!table) return 0;
+    if (entry.isWide) return table.places.size;
+    return entry.hashes.reduce((sum, hash) => sum + (table.chains.get(hash)?.entries.length ?? 0), 0);
+  }
+
+  /** Whether no other message has to go before it. */
+  isFirst(entry: ParkedEntry): boolean {
+    return this.#before(entry).length === 0;
+  }
+
+  /** The messages that have to go first, before this one can: itself where it is the first. */
+  firsts(entry: ParkedEntry): readonly ParkedEntry[] {
+    const found = new Set<ParkedEntry>();
+    const seen = new Set<ParkedEntry>();
+    const open = [entry];
+    for (let next = open.pop(); next; next = open.pop()) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      const before = this.#before(next);
+      if (before.length === 0) found.add(next);
+      open.push(...before);
+    }
+    return [...found];
+  }
+
+  /** Of those that waited behind a message that was removed: the ones that can go now. */
+  freed(removed: ParkedEntry): readonly ParkedEntry[] {
+    const table = this.#tables.get(nameOf(removed));
+    if (!table) return [];
+    const next = new Set<ParkedEntry>();
+    if (removed.isWide) {
+      for (const { entry } of table.places.values()) {
+        next.add(entry);
+        if (entry.isWide) break;
+      }
+    } else {
+      for (const hash of removed.hashes) {
+        const head = table.chains.get(hash)?.entries[0];
+        if (head) next.add(head.entry);
+      }
+      const wide = table.wide.entries[0];
+      if (wide) next.add(wide.entry);
+    }
+    return [...next].filter((entry) => this.isFirst(entry));
+  }
+
+  /** The first message of each chain that it is in, and the message without a key that is before it. */
+  #before(entry: ParkedEntry): ParkedEntry[] {
+    const table = this.#tables.get(nameOf(entry));
+    const place = table?.places.get(entry.id);
+    if (!table || !place) return [];
+    const isBefore = (other: Place | undefined): other is Place =>
+      other !== undefined && other.order < place.order;
+    const wide = table.wide.entries[0];
+    const before = isBefore(wide) ? [wide.entry] : [];
+    if (entry.isWide) {
+      // One without a key waits for all. An earlier one without a key has waited for those before it.
+      if (before.length > 0) return before;
+      for (const other of table.places.values()) {
+        if (!isBefore(other)) break;
+        before.push(other.entry);
+      }
+      return before;
+    }
+    for (const hash of entry.hashes) {
+      const head = table.chains.get(hash)?.entries[0];
+      if (isBefore(head)) before.push(head.entry);
+    }
+    return before;
+  }
+}
+
+function nameOf({ schema, table }: { readonly schema: string; readonly table: string }): string {
+  return `${schema}\0${table}`;
+}
+
+function chainOf(table: ParkedTable, hash: number): Chain {
+  const chain = table.chains.get(hash) ?? { entries: [], most: 0 };
+  table.chains.set(hash, chain);
+  return chain;
+}
+
+function append(chain: Chain, place: Place): void {
+  chain.entries.push(place);
+  chain.most = Math.max(chain.most, place.entry.maxVersion);
+}
+
+/** Returns whether nothing is left. */
+function drop({ entries }: Chain, entry: ParkedEntry): boolean {
+  const at = entries.findIndex((place) => place.entry === entry);
+  if (at === 0) entries.shift();
+  else if (at > 0) entries.splice(at, 1);
+  return entries.length === 0;
+}

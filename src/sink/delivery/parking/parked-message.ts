@@ -1,0 +1,42 @@
+// What is kept of a request that is parked: its entry in memory, and the message in the state.
+
+import { formatLsn } from "../../../change/lsn.ts";
+import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import { placesOf, type RowsRequest, wholeBody } from "./request-parts.ts";
+import { rowKeys } from "./row-keys.ts";
+
+export function entryOf(request: OutgoingRequest): ParkedEntry {
+  const { idempotencyKey: id, schema, table, touches, barrier, body, rowMarks } = request;
+  const isWide = rowMarks
+    ? placesOf(request as RowsRequest).some(({ hashes }) => hashes.length === 0)
+    : barrier || touches.length === 0;
+  return {
+    ...{ id, schema, table, isWide, bytes: body.length },
+    hashes: [...new Set(touches)],
+    minVersion: rowMarks?.versions[0] ?? 0,
+    maxVersion: rowMarks?.versions.at(-1) ?? 0,
+    isOfCopy: rowMarks?.isOfCopy ?? false,
+  };
+}
+
+export async function messageOf(
+  request: OutgoingRequest,
+  cause: ParkedCause,
+  attempts: readonly AttemptNote[],
+): Promise<ParkedMessage> {
+  const { rows, position, rowMarks } = request;
+  return {
+    ...entryOf(request),
+    ...{ rows, cause, attempts },
+    keys: rowMarks ? rowKeys(request as RowsRequest) : "[]",
+    body: await Bun.zstdCompress(wholeBody(request.body)),
+    firstLsn: position ? formatLsn(position.commitLsn) : null,
+    committedAtMs: timeOfKey(request.idempotencyKey),
+  };
+}
+
+/** The time in a UUIDv7: that of the first row's commit. */
+function timeOfKey(key: string): number {
+  return Number.parseInt(key.slice(0, 8) + key.slice(9, 13), 16);
+}

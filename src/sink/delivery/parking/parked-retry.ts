@@ -1,0 +1,251 @@
+// Sends parked messages again, those of a key one after the other in their order, with the keys that they had. A message leaves the parking
+// once it is durable that it was delivered. What waits behind it follows. One that is refused again stays, and all behind it.
+
+import { untilAborted } from "../../../change/until-aborted.ts";
+import { type AttemptNote, keptNotes, type ParkedEntry } from "../../../connector/parking.ts";
+import type { Attempt, AttemptOutcome } from "../order/attempt.ts";
+import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import type { Parking, RetryView } from "./parking.ts";
+import type { ParkingStore } from "./parking-store.ts";
+
+export interface ParkedRetryOptions {
+  readonly parking: Parking;
+  readonly store: ParkingStore;
+  readonly attempt: Attempt;
+  readonly policy: RetryPolicy;
+  /** Messages on their way at once. */
+  readonly maxInFlight: number;
+  /** All are tried again so often; 0: never. */
+  readonly everyMs: number;
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+  /** The state does not take what becomes of a message. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** How often people's wishes are looked for while something is parked. */
+const lookMs = 1_000;
+/** Attempts at a message before it counts as refused again: a receiver may be away for a moment. */
+const mostAttempts = 4;
+/** A receiver that asks for more patience gets it with the next retry. */
+const mostPatienceMs = 30_000;
+
+export class ParkedRetry implements RetryView {
+  /** Asked for, and not sent yet. */
+  readonly #wanted = new Set<ParkedEntry>();
+  readonly #sending = new Set<ParkedEntry>();
+  /** They can go now. */
+  readonly #ready = new Set<ParkedEntry>();
+  /** They can go once the stream has come to them. */
+  readonly #early = new Set<ParkedEntry>();
+  /** When the last of those that are wanted was asked for. */
+  #askedUntil: string | null = null;
+  /** It is being noted that all were tried. */
+  #noting: Promise<void> | null = null;
+  #isStopping = false;
+  #waiters: (() => void)[] = [];
+  readonly #stop = new AbortController();
+  #watching: Promise<void> | null = null;
+  #lastRoundMs: number;
+
+  constructor(private readonly options: ParkedRetryOptions) {
+    this.#lastRoundMs = options.monotonic();
+  }
+
+  /** Messages are being sent again. */
+  get isActive(): boolean {
+    return this.#wanted.size > 0 || this.#sending.size > 0;
+  }
+
+  /** Nothing is sent again any more. */
+  get isOver(): boolean {
+    return this.#isStopping;
+  }
+
+  reached(isEnough: boolean): void {
+    if (this.#early.size === 0 || (isEnough && this.#sending.size + this.#ready.size > 0)) return;
+    for (const entry of this.#early)
+      if (isEnough || this.options.parking.isReached(entry)) this.#ready.add(entry);
+    for (const entry of this.#ready) this.#early.delete(entry);
+    this.#pump();
+  }
+
+  isUnderWay(entry: ParkedEntry): boolean {
+    return this.#wanted.has(entry) || this.#sending.has(entry);
+  }
+
+  /** Resolves when something has become of a message, or nothing is sent again any more. Throws the signal's reason. */
+  async change(signal: AbortSignal): Promise<void> {
+    const changed = Promise.withResolvers<void>();
+    const abort = () => changed.reject(signal.reason);
+    this.#waiters.push(changed.resolve);
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) abort();
+    try {
+      await changed.promise;
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Looks for what people ask for, now and then while something is parked. Resolves after the first look. Never throws. */
+  async watch(): Promise<void> {
+    if (this.#watching || this.#isStopping || this.options.parking.parked.size === 0) return;
+    const looked = Promise.withResolvers<void>();
+    this.#watching = this.#watch(looked.resolve).finally(() => {
+      this.#watching = null;
+    });
+    await looked.promise;
+  }
+
+  /** Begins nothing new. Resolves when what is under way has ended, or `signal` has aborted it. */
+  async stop(signal: AbortSignal): Promise<void> {
+    this.#isStopping = true;
+    for (const entries of [this.#ready, this.#early, this.#wanted]) entries.clear();
+    this.#wake();
+    const abort = () => this.#stop.abort(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) abort();
+    await untilAborted(this.#idle(), signal).catch(() => undefined);
+    this.#stop.abort(new Error("stopped"));
+    signal.removeEventListener("abort", abort);
+  }
+
+  async #idle(): Promise<void> {
+    while (this.#sending.size > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+  }
+
+  async #watch(looked: () => void): Promise<void> {
+    const { parking, sleep } = this.options;
+    try {
+      while (!this.#isStopping && parking.parked.size > 0) {
+        await this.#look();
+        looked();
+        await sleep(lookMs, this.#stop.signal);
+      }
+    } catch (error) {
+      if (!this.#isStopping) this.options.failed(error);
+    } finally {
+      looked();
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { parking, store, everyMs, monotonic } = this.options;
+    await this.#noting;
+    const { wanted, askedUntil, discarded } = await store.look(this.#askedUntil);
+    for (const id of discarded) {
+      const entry = parking.parked.get(id);
+      // What is under way ends as it ends.
+      if (entry && !this.#sending.has(entry)) this.#leave(entry);
+    }
+    const isRound = everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs;
+    if (isRound) this.#lastRoundMs = monotonic();
+    const entries = isRound ? [...parking.parked.all()] : wanted.map((id) => parking.parked.get(id));
+    if (askedUntil !== null) this.#askedUntil = askedUntil;
+    for (const entry of entries) if (entry) this.#want(entry);
+    this.#pump();
+  }
+
+  /** What has to go before it goes first. */
+  #want(entry: ParkedEntry): void {
+    if (this.#isStopping || this.isUnderWay(entry)) return;
+    this.#wanted.add(entry);
+    for (const first of this.options.parking.parked.firsts(entry)) this.#makeReady(first);
+  }
+
+  #makeReady(entry: ParkedEntry): void {
+    if (this.#isStopping || this.#sending.has(entry)) return;
+    this.#wanted.add(entry);
+    (this.options.parking.isReached(entry) ? this.#ready : this.#early).add(entry);
+  }
+
+  #pump(): void {
+    while (this.#sending.size < this.options.maxInFlight && !this.#isStopping) {
+      const [entry] = this.#ready;
+      if (!entry) break;
+      this.#ready.delete(entry);
+      this.#wanted.delete(entry);
+      if (!this.options.parking.parked.get(entry.id)) continue;
+      this.#sending.add(entry);
+      void this.#send(entry);
+    }
+    if (this.#sending.size === 0 && this.#ready.size === 0 && this.#early.size === 0) this.#roundEnds();
+  }
+
+  /** What is still wanted waits behind something that was refused. */
+  #roundEnds(): void {
+    const askedUntil = this.#askedUntil;
+    this.#wanted.clear();
+    this.#askedUntil = null;
+    this.#wake();
+    if (askedUntil === null || this.#isStopping) return;
+    this.#noting = this.options.store.tried(askedUntil).catch(this.options.failed);
+  }
+
+  async #send(entry: ParkedEntry): Promise<void> {
+    const { parking, store } = this.options;
+    try {
+      await parking.stored(entry.id);
+      const body = await store.body(entry.id);
+      if (body === null) this.#leave(entry);
+      else {
+        const { outcome, notes } = await this.#deliver(entry, await Bun.zstdDecompress(body));
+        if (outcome.kind === "delivered") {
+          await store.delivered(entry.id);
+          this.#leave(entry);
+        } else await store.refused(entry.id, notes);
+      }
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.options.failed(error);
+    } finally {
+      this.#sending.delete(entry);
+      this.#wake();
+      this.#pump();
+    }
+  }
+
+  /** It is parked no more: what waited behind it follows. */
+  #leave(entry: ParkedEntry): void {
+    const { parking } = this.options;
+    parking.settle(entry);
+    this.#wanted.delete(entry);
+    this.#early.delete(entry);
+    for (const freed of parking.parked.freed(entry)) this.#makeReady(freed);
+  }
+
+  async #deliver(
+    entry: ParkedEntry,
+    body: Uint8Array,
+  ): Promise<{ readonly outcome: AttemptOutcome; readonly notes: readonly AttemptNote[] }> {
+    const { attempt, policy, sleep, random } = this.options;
+    const { signal } = this.#stop;
+    const request = requestOf(entry, new Uint8Array(body));
+    let notes: readonly AttemptNote[] = [];
+    for (let attempts = 1; ; attempts++) {
+      const outcome = await attempt(request, signal);
+      if (outcome.kind === "delivered") return { outcome, notes };
+      // Nothing is sent where the address is forbidden: that is no fault of the message.
+      if (outcome.kind === "rejected" && !outcome.note) throw outcome.error;
+      if (outcome.note) notes = keptNotes(notes, outcome.note);
+      if (outcome.kind === "rejected" || attempts >= mostAttempts || this.#isStopping)
+        return { outcome, notes };
+      const delayMs = Math.max(backoffDelay(policy, attempts - 1, random()), outcome.retryAfterMs);
+      await sleep(Math.min(delayMs, mostPatienceMs), signal);
+    }
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+}
+
+function requestOf(
+  { id, schema, table, hashes, isWide }: ParkedEntry,
+  body: Uint8Array<ArrayBuffer>,
+): OutgoingRequest {
+  const facts = { schema, table, body, rows: 1, idempotencyKey: id, touches: hashes };
+  return { ...facts, barrier: isWide, position: null };
+}

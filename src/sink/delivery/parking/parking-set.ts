@@ -1,0 +1,68 @@
+// The parking of one session: what is parked, what sends it again, and what people are told of it.
+
+import { toMillraceError } from "../../../errors/millrace-error.ts";
+import type { RequestSettings } from "../delivery-settings.ts";
+import type { Attempt } from "../order/attempt.ts";
+import type { TransportEvents } from "../transport.ts";
+import { ParkedRetry } from "./parked-retry.ts";
+import { parkedWarning } from "./parked-warning.ts";
+import { Parking } from "./parking.ts";
+import type { ParkingStore } from "./parking-store.ts";
+
+/** Where the messages of a connector are parked. */
+export interface ParkingPlace {
+  readonly connectorId: string;
+  readonly store: ParkingStore;
+}
+
+export interface ParkingSet {
+  readonly parking: Parking;
+  readonly retry: ParkedRetry;
+  /** Reads what is parked. */
+  begin(): Promise<void>;
+}
+
+interface ParkingTools {
+  readonly place: ParkingPlace;
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+}
+
+/** Of the attempts that a connector may make at once, what is sent again has a part. */
+const retryShare = 0.25;
+const mostRetries = 8;
+/** A warning whose numbers alone change is told so often. */
+const warningSpacingMs = 10_000;
+
+export function parkingSet(
+  { parking: settings, retry: policy, maxInFlight }: RequestSettings,
+  attempt: Attempt,
+  events: TransportEvents,
+  { place, monotonic, sleep, random }: ParkingTools,
+): ParkingSet {
+  const { connectorId, store } = place;
+  let warnedMs = Number.NEGATIVE_INFINITY;
+  const changed = () => {
+    const { size, bytes } = parking.parked;
+    if (size > 0) void retry.watch();
+    if (size > 0 && monotonic() - warnedMs < warningSpacingMs) return;
+    warnedMs = size > 0 ? monotonic() : Number.NEGATIVE_INFINITY;
+    events.warning("parking", parkedWarning(connectorId, size, bytes));
+  };
+  const { maxMessages, maxBytes, parksRefused, retryEveryMs } = settings;
+  const limits = { maxMessages, maxBytes };
+  const parking = new Parking({ store, connectorId, parksRefused, limits, monotonic, changed });
+  const retry = new ParkedRetry({
+    ...{ parking, store, attempt, policy, monotonic, sleep, random },
+    maxInFlight: Math.max(1, Math.min(mostRetries, Math.floor(maxInFlight * retryShare))),
+    everyMs: retryEveryMs,
+    failed: (error) => events.failed(toMillraceError(error)),
+  });
+  parking.retry = retry;
+  const begin = async () => {
+    await parking.load();
+    await retry.watch();
+  };
+  return { parking, retry, begin };
+}

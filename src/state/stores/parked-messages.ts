@@ -1,0 +1,162 @@
+// What is parked, for people: lists it in pages, shows one message, has messages sent again, discards them. It needs no run: the run looks
+// for what was asked for. run-parking.ts has what a run does.
+
+import { type SQL, sql } from "drizzle-orm";
+import type {
+  Parked,
+  ParkedChoice,
+  ParkedList,
+  ParkedPageRequest,
+  ParkedTotal,
+} from "../../connector/parked-message.ts";
+import { type Database, rowsOf, stored } from "../database.ts";
+import { leases, parkedMessages } from "../schema.ts";
+
+interface Row {
+  readonly sequence: string;
+  readonly id: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly state: string;
+  readonly asked: boolean;
+  readonly cause: Parked["cause"];
+  readonly keys: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly lsn: string | null;
+  readonly attempts: string;
+  readonly committed: number;
+  readonly parked: number;
+  readonly ended: number | null;
+  readonly by: string | null;
+  readonly body?: string | null;
+}
+
+const ms = (column: string) => sql.raw(`(extract(epoch from ${column}) * 1000)::float8`);
+
+const columns = sql`sequence::text as sequence, id::text as id, schema_name as schema, table_name as table, state,
+  asked_at is not null as asked, cause, keys, rows, bytes::float8 as bytes, first_lsn as lsn, attempts::text as attempts,
+  ${ms("committed_at")} as committed, ${ms("parked_at")} as parked, ${ms("ended_at")} as ended, ended_by as by`;
+
+export class ParkedMessages {
+  constructor(private readonly database: Database) {}
+
+  /** In the order in which they were parked. */
+  async list(connectorId: string, request: ParkedPageRequest): Promise<ParkedList> {
+    const { after, limit, schema, table, isDiscarded } = request;
+    const rows = await stored(
+      rowsOf<Row>(
+        this.database,
+        sql`select ${columns} from ${parkedMessages}
+          where connector_id = ${connectorId} and state = ${isDiscarded ? "discarded" : "parked"}
+          and sequence > ${after ?? "0"}::bigint ${named("schema_name", schema)} ${named("table_name", table)}
+          order by ${parkedMessages.sequence} limit ${limit + 1}::int`,
+      ),
+    );
+    const page = rows.slice(0, limit);
+    return { parked: page.map(shown), next: rows.length > limit ? page.at(-1)!.sequence : null };
+  }
+
+  /** Null: it is neither parked nor discarded. `withBody`: also what was sent. */
+  async find(connectorId: string, id: string, withBody: boolean): Promise<Parked | null> {
+    const [row] = await stored(
+      rowsOf<Row>(
+        this.database,
+        sql`select ${columns}${withBody ? sql`, encode(body, 'base64') as body` : sql``} from ${parkedMessages}
+          where connector_id = ${connectorId} and id = ${id}::uuid and state <> 'delivered'`,
+      ),
+    );
+    if (!row) return null;
+    if (!row.body) return shown(row);
+    const bytes = await Bun.zstdDecompress(Buffer.from(row.body, "base64"));
+    return { ...shown(row), body: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes) };
+  }
+
+  /** Has messages sent again. Returns how many are asked for; those that wait behind them follow. */
+  async ask(connectorId: string, choice: ParkedChoice): Promise<number> {
+    const update = sql`with asked as (
+        update ${parkedMessages} set asked_at = clock_timestamp() where ${chosen(connectorId, choice)} returning 1
+      ) select count(*)::float8 as count from asked`;
+    const [row] = await stored(rowsOf<{ count: number }>(this.database, update));
+    return row?.count ?? 0;
+  }
+
+  /** Drops messages, on record. Returns how many. What waited behind them is sent. */
+  async discard(connectorId: string, choice: ParkedChoice, by: string): Promise<number> {
+    const discard = this.database.transaction(async (transaction) => {
+      const [row] = await rowsOf<{ count: number; at: string | null }>(
+        transaction,
+        sql`with gone as (
+            update ${parkedMessages} set state = 'discarded', body = null, asked_at = null, ended_at = clock_timestamp(),
+              ended_by = ${by} where ${chosen(connectorId, choice)} returning id
+          ) select count(*)::float8 as count, coalesce(json_agg(id), '[]')::text as at from gone`,
+      );
+      if (!row || row.count === 0) return 0;
+      await transaction.execute(followers(connectorId, row.at ?? "[]"));
+      return row.count;
+    });
+    return await stored(discard);
+  }
+
+  /** What is parked, by connector: of those that this instance holds; null: of all. */
+  async totals(holder: string | null): Promise<ReadonlyMap<string, ParkedTotal>> {
+    const ofHolder = sql`and connector_id in (select connector_id from ${leases} where holder = ${holder}::uuid)`;
+    const rows = await stored(
+      rowsOf<{ id: string; messages: number; bytes: number }>(
+        this.database,
+        sql`select connector_id as id, count(*)::float8 as messages, sum(bytes)::float8 as bytes from ${parkedMessages}
+          where state = 'parked' ${holder === null ? sql`` : ofHolder} group by connector_id`,
+      ),
+    );
+    return new Map(rows.map(({ id, messages, bytes }) => [id, { messages, bytes }]));
+  }
+}
+
+/** Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. */
+function followers(connectorId: string, gone: string): SQL {
+  const ids = sql`select value::uuid from json_array_elements_text(${gone}::json)`;
+  return sql`with gone as (
+      select schema_name, table_name, hashes, is_wide from ${parkedMessages}
+      where connector_id = ${connectorId} and id in (${ids})
+    ), keys as (select distinct schema_name, table_name, hash from gone, unnest(hashes) as hash where not is_wide),
+    wide as (select distinct schema_name, table_name from gone where is_wide)
+    update ${parkedMessages} as p set asked_at = clock_timestamp()
+    where p.connector_id = ${connectorId} and p.state = 'parked' and (
+      (p.schema_name, p.table_name) in (select schema_name, table_name from wide)
+      or p.is_wide and (p.schema_name, p.table_name) in (select schema_name, table_name from keys)
+      or p.id in (
+        select other.id from ${parkedMessages} as other cross join unnest(other.hashes) as hash
+        join keys on keys.schema_name = other.schema_name and keys.table_name = other.table_name and keys.hash = hash
+        where other.connector_id = ${connectorId} and other.state = 'parked'
+      )
+    )`;
+}
+
+function chosen(connectorId: string, choice: ParkedChoice): SQL {
+  const parked = sql`connector_id = ${connectorId} and state = 'parked'`;
+  if ("id" in choice) return sql`${parked} and id = ${choice.id}::uuid`;
+  const { schema = null, table = null, before } = choice;
+  const isBefore = before === undefined ? sql`` : sql`and parked_at < ${before}::timestamptz`;
+  return sql`${parked} ${named("schema_name", schema)} ${named("table_name", table)} ${isBefore}`;
+}
+
+function named(column: "schema_name" | "table_name", name: string | null): SQL {
+  return name === null ? sql`` : sql`and ${sql.raw(column)} = ${name}`;
+}
+
+const time = (atMs: number) => new Date(atMs).toISOString();
+
+function shown(row: Row): Parked {
+  const isDiscarded = row.state === "discarded";
+  return {
+    ...{ id: row.id, schema: row.schema, table: row.table },
+    state: isDiscarded ? "Discarded" : row.asked ? "Asked" : "Parked",
+    ...{ cause: row.cause, keys: JSON.parse(row.keys) as Parked["keys"], rows: row.rows, bytes: row.bytes },
+    ...(row.lsn === null ? {} : { first_lsn: row.lsn }),
+    committed_at: time(row.committed),
+    attempts: JSON.parse(row.attempts) as Parked["attempts"],
+    parked_at: time(row.parked),
+    ...(isDiscarded && row.ended !== null ? { discarded_at: time(row.ended) } : {}),
+    ...(isDiscarded && row.by !== null ? { discarded_by: row.by } : {}),
+  };
+}

@@ -1,0 +1,238 @@
+// What a run parks, and what it has to know of it. Whatever is written is durable on return, and refused under a term that is no longer the
+// connector's. parked-messages.ts has what people do with it.
+
+import { type SQL, sql } from "drizzle-orm";
+import {
+  type AttemptNote,
+  keptNotes,
+  type ParkedCause,
+  type ParkedMessage,
+  type ParkedPage,
+  type ParkedWishes,
+  type ParkingAnswer,
+  type ParkingCall,
+  type RequestCut,
+} from "../../connector/parking.ts";
+import type { Term } from "../../connector/term.ts";
+import { type Database, rowsOf, stored } from "../database.ts";
+import { parkedMessages, requestCuts } from "../schema.ts";
+import { fenced } from "./fence.ts";
+
+/** Entries of a page. */
+const pageSize = 5_000;
+/** How long a discard is told to the run, which looks every second. */
+const toldFor = sql.raw("interval '2 minutes'");
+/** How long a discard stays on record, and what is left of copies. */
+const retention = sql.raw("interval '7 days'");
+
+interface EntryRow {
+  readonly sequence: number;
+  readonly state: string;
+  readonly id: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly hashes: string;
+  readonly wide: boolean;
+  readonly min: number;
+  readonly max: number;
+  readonly copy: boolean;
+  readonly bytes: number;
+}
+
+interface CutRow {
+  readonly key: string;
+  readonly parts: string;
+  readonly max: number;
+  readonly copy: boolean;
+}
+
+export class RunParking {
+  constructor(private readonly database: Database) {}
+
+  /** Throws `lease_lost`, `state_unavailable`. */
+  async answer(connectorId: string, call: ParkingCall, term: Term): Promise<ParkingAnswer> {
+    const write = async (work: (database: Database) => Promise<unknown>) => {
+      await stored(fenced(this.database, { connectorId, term }, work));
+      return null;
+    };
+    switch (call.kind) {
+      case "load":
+        return await stored(this.#load(connectorId, call.after));
+      case "look":
+        return await stored(this.#look(connectorId, call.askedSince));
+      case "body":
+        return await stored(this.#body(connectorId, call.id));
+      case "cut":
+        return await write((database) => putCut(database, connectorId, call.cut));
+      case "park":
+        return await write((database) => putMessages(database, connectorId, call.messages));
+      case "delivered":
+        return await write((database) =>
+          database.execute(sql`update ${parkedMessages}
+            set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
+            where ${oneParked(connectorId, call.id)}`),
+        );
+      case "refused":
+        return await write((database) => putAttempts(database, connectorId, call.id, call.attempts));
+      case "tried":
+        return await write((database) =>
+          database.execute(sql`update ${parkedMessages} set asked_at = null
+            where connector_id = ${connectorId} and asked_at <= ${call.askedUntil}::timestamptz`),
+        );
+      case "sweep":
+        return await write((database) => sweep(database, connectorId, call.version));
+      default:
+        return call satisfies never;
+    }
+  }
+
+  /** The connector begins again: nothing that it sent before counts. Throws `lease_lost`. */
+  async remove(connectorId: string, term: Term): Promise<void> {
+    const remove = async (database: Database) => {
+      await database.execute(sql`delete from ${parkedMessages} where connector_id = ${connectorId}`);
+      await database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}`);
+    };
+    await stored(fenced(this.database, { connectorId, term }, remove));
+  }
+
+  async #load(connectorId: string, after: number): Promise<ParkedPage> {
+    const rows = await rowsOf<EntryRow>(
+      this.database,
+      sql`select sequence::float8 as sequence, state, id::text as id, schema_name as schema, table_name as table,
+          to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max,
+          is_of_copy as copy, bytes::float8 as bytes
+        from ${parkedMessages}
+        where connector_id = ${connectorId} and sequence > ${after}::bigint and (state = 'parked' or not is_passed)
+        order by ${parkedMessages.sequence} limit ${pageSize}::int`,
+    );
+    return {
+      entries: rows.map(entryOf),
+      cuts: after === 0 ? await this.#cuts(connectorId) : [],
+      next: rows.length < pageSize ? null : rows.at(-1)!.sequence,
+    };
+  }
+
+  async #cuts(connectorId: string): Promise<readonly RequestCut[]> {
+    const rows = await rowsOf<CutRow>(
+      this.database,
+      sql`select key::text as key, parts::text as parts, max_version::float8 as max, is_of_copy as copy
+        from ${requestCuts} where connector_id = ${connectorId}`,
+    );
+    return rows.map(({ key, parts, max, copy }) => ({
+      ...{ key, maxVersion: max, isOfCopy: copy },
+      parts: JSON.parse(parts) as string[],
+    }));
+  }
+
+  async #look(connectorId: string, askedSince: string | null): Promise<ParkedWishes> {
+    const asked = sql`from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
+      and asked_at is not null ${askedSince === null ? sql`` : sql`and asked_at > ${askedSince}::timestamptz`}`;
+    const [row] = await rowsOf<{ wanted: string; until: string | null; discarded: string }>(
+      this.database,
+      sql`select (select coalesce(json_agg(id order by sequence), '[]') ${asked})::text as wanted,
+        (select max(asked_at) ${asked})::text as until,
+        (select coalesce(json_agg(id), '[]') from ${parkedMessages} where connector_id = ${connectorId}
+          and state <> 'parked' and state = 'discarded' and ended_at > clock_timestamp() - ${toldFor})::text as discarded`,
+    );
+    return {
+      wanted: JSON.parse(row?.wanted ?? "[]") as string[],
+      askedUntil: row?.until ?? null,
+      discarded: JSON.parse(row?.discarded ?? "[]") as string[],
+    };
+  }
+
+  async #body(connectorId: string, id: string): Promise<Uint8Array | null> {
+    const [row] = await rowsOf<{ body: string | null }>(
+      this.database,
+      sql`select encode(body, 'base64') as body from ${parkedMessages} where ${oneParked(connectorId, id)}`,
+    );
+    return row?.body ? new Uint8Array(Buffer.from(row.body, "base64")) : null;
+  }
+}
+
+function oneParked(connectorId: string, id: string): SQL {
+  return sql`connector_id = ${connectorId} and id = ${id}::uuid and state = 'parked'`;
+}
+
+function entryOf(row: EntryRow): ParkedPage["entries"][number] {
+  const { id, schema, table, wide, min, max, copy, bytes } = row;
+  const hashes = JSON.parse(row.hashes) as number[];
+  const versions = { minVersion: min, maxVersion: max };
+  return {
+    entry: { id, schema, table, hashes, isWide: wide, ...versions, isOfCopy: copy, bytes },
+    isSettled: row.state !== "parked",
+  };
+}
+
+/** One that is there was made before the run died. */
+async function putCut(
+  database: Database,
+  connectorId: string,
+  { key, parts, maxVersion, isOfCopy }: RequestCut,
+): Promise<void> {
+  const values = { connectorId, key, parts, maxVersion, isOfCopy, cutAt: new Date() };
+  await database.insert(requestCuts).values(values).onConflictDoNothing();
+}
+
+interface MessageRow {
+  readonly place: number;
+  readonly cause: ParkedCause;
+  readonly [column: string]: unknown;
+}
+
+/** In their order. As JSON, because drivers write arrays and bytes in ways of their own. */
+async function putMessages(
+  database: Database,
+  connectorId: string,
+  messages: readonly ParkedMessage[],
+): Promise<void> {
+  const rows = messages.map((message, place): MessageRow => {
+    const { id, cause, schema, table, keys, hashes, isWide, rows, bytes, body, attempts } = message;
+    return {
+      ...{ place, id, cause, schema, table, keys, hashes, rows, bytes, attempts, wide: isWide },
+      ...{ min: message.minVersion, max: message.maxVersion, copy: message.isOfCopy, lsn: message.firstLsn },
+      committed: new Date(message.committedAtMs).toISOString(),
+      body: Buffer.from(body.buffer, body.byteOffset, body.length).toString("base64"),
+    };
+  });
+  await database.execute(sql`insert into ${parkedMessages}
+    (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version,
+      is_of_copy, first_lsn, committed_at, attempts, parked_at, is_passed)
+    select ${connectorId}::text, id, 'parked', cause, "schema", "table", keys, hashes, wide, rows, bytes, decode(body, 'base64'),
+      min, max, copy, lsn, committed, attempts, clock_timestamp(), false
+    from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
+      keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, copy bool, lsn text,
+      committed timestamptz, attempts jsonb)
+    order by place on conflict do nothing`);
+}
+
+async function putAttempts(
+  database: Database,
+  connectorId: string,
+  id: string,
+  attempts: readonly AttemptNote[],
+): Promise<void> {
+  const [row] = await rowsOf<{ attempts: string }>(
+    database,
+    sql`select attempts::text as attempts from ${parkedMessages} where ${oneParked(connectorId, id)}`,
+  );
+  if (!row) return;
+  const before = JSON.parse(row.attempts) as AttemptNote[];
+  const kept = JSON.stringify(attempts.reduce(keptNotes, before as readonly AttemptNote[]));
+  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb, asked_at = null
+    where ${oneParked(connectorId, id)}`);
+}
+
+async function sweep(database: Database, connectorId: string, version: number): Promise<void> {
+  const isPassed = sql`not is_of_copy and max_version <= ${version}::bigint`;
+  const isOld = sql`ended_at < clock_timestamp() - ${retention}`;
+  const ofConnector = sql`connector_id = ${connectorId}`;
+  await database.execute(sql`delete from ${parkedMessages}
+    where ${ofConnector} and state <> 'parked' and state = 'delivered' and (${isPassed} or ${isOld})`);
+  await database.execute(sql`delete from ${parkedMessages}
+    where ${ofConnector} and state <> 'parked' and state = 'discarded' and is_passed and ${isOld}`);
+  await database.execute(sql`update ${parkedMessages} set is_passed = true
+    where ${ofConnector} and state <> 'parked' and state = 'discarded' and not is_passed and (${isPassed} or ${isOld})`);
+  await database.execute(sql`delete from ${requestCuts}
+    where ${ofConnector} and (${isPassed} or cut_at < clock_timestamp() - ${retention})`);
+}

@@ -1,0 +1,226 @@
+// What a receiver refuses is parked, through the real worker; everything else arrives.
+
+import { afterEach, expect, test } from "bun:test";
+import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
+import type { WebhookSinkRequest } from "../../../../src/connector/config/webhook-config.ts";
+import { batches, type FixtureTransaction, relation, transaction } from "../../../support/batch-fixture.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../../support/webhook-rig.ts";
+
+const users = relation("users", [
+  ["id", 20, "bigint"],
+  ["name", 25, "text"],
+]);
+const log = relation("log", [["line", 25, "text"]], { key: [], replicaIdentity: "nothing", id: 16_401 });
+const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1n };
+const park = { park: { max_messages: 100 } };
+
+const owned: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+const insert = (id: number, name = `u${id}`) =>
+  ({ kind: "insert", relation: users, after: [String(id), name] }) as const;
+const update = (id: number, name: string) =>
+  ({ kind: "update", relation: users, after: [String(id), name] }) as const;
+const line = (text: string) => ({ kind: "insert", relation: log, after: [text] }) as const;
+
+/** Refuses requests with a row that holds this. */
+const refuses =
+  (word: string, status = 422) =>
+  ({ body }: { readonly body: string }) =>
+    body.includes(word)
+      ? { kind: "answer" as const, status, body: `no ${word}`, headers: { "content-type": "text/plain" } }
+      : 200;
+
+class Bench {
+  readonly store = new RecordStore();
+  receiver!: WebhookReceiver;
+  warnings: (string | null)[] = [];
+  failure: { readonly code: string; readonly message: string } | null = null;
+
+  async life(change: Partial<WebhookSinkRequest> = {}) {
+    const webhook = { on_exhausted: park, retry: { initial_backoff_ms: 1, max_backoff_ms: 2 }, ...change };
+    const rig = await WebhookRig.start(webhookConnector(this.receiver.url, webhook), this.store);
+    owned.push(rig);
+    const sink = rig.sink({
+      warning: (_, reason) => this.warnings.push(reason),
+      failed: (error) => {
+        this.failure = error;
+      },
+    });
+    const checkpoint = await sink.open();
+    if (!checkpoint) await sink.begin(start);
+    const write = async (transactions: readonly FixtureTransaction[]) => {
+      const from = checkpoint ?? start;
+      for (const batch of batches(transactions, { from })) await sink.write(batch);
+    };
+    return { rig, sink, write };
+  }
+
+  get rows(): unknown[] {
+    return WebhookReceiver.rows(this.receiver.deduplicated).map(
+      ({ id, name, line }) => line ?? `${id} ${name}`,
+    );
+  }
+
+  get parked() {
+    return this.store.parking.parked;
+  }
+}
+
+async function bench(word: string): Promise<Bench> {
+  const made = new Bench();
+  made.receiver = await WebhookReceiver.start({ script: refuses(word) });
+  owned.push(made.receiver);
+  return made;
+}
+
+const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+test("one bad row among a thousand is parked, and the others arrive once", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life();
+  const rows = ids(1, 1000).map((id) => insert(id, id === 700 ? "bad" : `u${id}`));
+  await write([transaction(1, rows)]);
+  await sink.flush();
+  expect(at.parked.map(({ message: { keys, rows, cause } }) => ({ keys, rows, cause }))).toEqual([
+    { keys: '[{"id":700}]', rows: 1, cause: "refused" },
+  ]);
+  expect(at.parked[0]!.attempts).toMatchObject([{ status: 422, answer: "no bad" }]);
+  expect(at.rows.toSorted()).toEqual(
+    ids(1, 1000)
+      .filter((id) => id !== 700)
+      .map((id) => `${id} u${id}`)
+      .toSorted(),
+  );
+  expect(at.receiver.requests.length).toBeLessThan(30);
+  expect(at.warnings.at(-1)).toContain("1 message is parked");
+  expect(Bun.zstdDecompressSync(at.parked[0]!.message.body).toString()).toMatch(
+    /^\[\{"id":700,"name":"bad",.*\}\]$/,
+  );
+});
+
+test("later changes of its key wait behind it, and follow a retry in order", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life();
+  await write([transaction(1, [insert(1), insert(2, "bad"), insert(3)])]);
+  await sink.flush();
+  await write([transaction(2, [update(1, "a"), update(2, "b"), update(3, "c"), update(2, "d")])]);
+  await sink.flush();
+  expect(at.parked.map(({ message }) => message.cause)).toEqual(["refused", "behind", "behind"]);
+  expect(at.rows.toSorted()).toEqual(["1 a", "1 u1", "3 c", "3 u3"]);
+  at.receiver.script = () => 200;
+  expect(at.store.parking.ask(({ cause }) => cause === "refused")).toBe(1);
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.rows.slice(4)).toEqual(["2 bad", "2 b", "2 d"]);
+  await waitFor("the warning to end", () => at.warnings.at(-1) === null);
+  await write([transaction(3, [update(2, "e")])]);
+  await sink.flush();
+  expect(at.rows.at(-1)).toBe("2 e");
+  expect(at.parked).toEqual([]);
+});
+
+test("one that is refused again stays, with its attempts, and what is behind it", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life({ batch: { max_batch_size: 1 } });
+  await write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
+  await sink.flush();
+  for (let i = 2; i <= 5; i++) {
+    at.receiver.script = refuses("bad", 410 + i);
+    at.store.parking.ask();
+    await waitFor("the attempt", () => at.parked[0]!.attempts.some(({ status }) => status === 410 + i));
+  }
+  expect(at.parked[0]!.attempts.map(({ status }) => status)).toEqual([422, 414, 415]);
+  expect(at.parked.map(({ asked }) => asked)).toEqual([null, null]);
+  at.store.parking.discard(at.parked[0]!.message.id);
+  await waitFor("what was behind it", () => at.parked.length === 0);
+  expect(
+    WebhookReceiver.rows(at.receiver.delivered.map((each) => ({ ...each, body: `[${each.body}]` }))),
+  ).toMatchObject([{ id: 2, name: "b" }]);
+});
+
+test("a table without a key follows as a whole", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life();
+  await write([transaction(1, [line("one"), line("bad"), line("three"), insert(1)])]);
+  await sink.flush();
+  await write([transaction(2, [line("last"), insert(2)])]);
+  await sink.flush();
+  expect(at.rows).toEqual(
+    ["one", "1 u1", "2 u2"].toSorted((a, b) => at.rows.indexOf(a) - at.rows.indexOf(b)),
+  );
+  expect(at.parked.length).toBe(3);
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.rows.filter((row) => !String(row).includes("u"))).toEqual(["one", "bad", "three", "last"]);
+});
+
+test("full: the run ends and says so, and a retry empties it", async () => {
+  const at = await bench("id");
+  const life = await at.life({ on_exhausted: { park: { max_messages: 5 } }, batch: { max_batch_size: 4 } });
+  await life.write([
+    transaction(
+      1,
+      ids(1, 20).map((id) => insert(id)),
+    ),
+  ]);
+  const error = await life.sink.flush().catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: "parking_full" });
+  expect((error as Error).message).toContain('"millrace parked list hooks"');
+  expect(at.parked.length).toBeLessThanOrEqual(5);
+  await life.rig[Symbol.asyncDispose]();
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  const next = await at.life({ on_exhausted: { park: { max_messages: 5 } }, batch: { max_batch_size: 4 } });
+  await next.write([
+    transaction(
+      1,
+      ids(1, 20).map((id) => insert(id)),
+    ),
+  ]);
+  await next.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.rows.toSorted()).toEqual(
+    ids(1, 20)
+      .map((id) => `${id} u${id}`)
+      .toSorted(),
+  );
+});
+
+test("with stop the run fails as ever, and nothing is parked", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life({ on_exhausted: { stop: {} } });
+  await write([transaction(1, [insert(1), insert(2, "bad")])]);
+  expect(await sink.flush().catch((error: unknown) => error)).toMatchObject({ code: "webhook_rejected" });
+  expect(at.store.parking.kept.size).toBe(0);
+  expect(at.store.parking.cuts.size).toBe(0);
+});
+
+test("what was not answered is parked as it is, whatever its rows", async () => {
+  const at = await bench("");
+  at.receiver.script = () => 503;
+  const { sink, write } = await at.life({
+    retry: { max_retries: 2, initial_backoff_ms: 1, max_backoff_ms: 2 },
+  });
+  await write([
+    transaction(
+      1,
+      ids(1, 10).map((id) => insert(id)),
+    ),
+  ]);
+  await sink.flush();
+  expect(at.parked.map(({ message }) => [message.rows, message.cause])).toEqual([[10, "exhausted"]]);
+  expect(at.parked[0]!.attempts.length).toBe(3);
+  expect(JSON.parse(at.parked[0]!.message.keys)).toHaveLength(10);
+  const [first] = at.receiver.requests;
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.receiver.delivered[0]!.headers["idempotency-key"]).toBe(first!.headers["idempotency-key"]!);
+  expect(at.receiver.delivered[0]!.body).toBe(first!.body);
+});

@@ -1,0 +1,122 @@
+// What a run parks, as the state would keep it, in memory.
+
+import {
+  type AttemptNote,
+  keptNotes,
+  type ParkedMessage,
+  type ParkingAnswer,
+  type ParkingCall,
+  type RequestCut,
+} from "../../src/connector/parking.ts";
+
+interface Kept {
+  readonly message: ParkedMessage;
+  state: "parked" | "delivered" | "discarded";
+  attempts: readonly AttemptNote[];
+  asked: number | null;
+}
+
+export class MemoryParking {
+  readonly kept = new Map<string, Kept>();
+  readonly cuts = new Map<string, RequestCut>();
+  /** Every message that was ever parked. */
+  readonly parkedEver: ParkedMessage[] = [];
+  #clock = 0;
+
+  get parked(): readonly Kept[] {
+    return [...this.kept.values()].filter(({ state }) => state === "parked");
+  }
+
+  /** Asks for all, or for some. */
+  ask(isAsked: (message: ParkedMessage) => boolean = () => true): number {
+    const at = ++this.#clock;
+    const asked = this.parked.filter(({ message }) => isAsked(message));
+    for (const each of asked) each.asked = at;
+    return asked.length;
+  }
+
+  discard(id: string): void {
+    const gone = this.kept.get(id);
+    if (gone?.state !== "parked") return;
+    gone.state = "discarded";
+    const { message } = gone;
+    const at = ++this.#clock;
+    for (const other of this.parked) {
+      if (other.message.table !== message.table) continue;
+      const shares = other.message.hashes.some((hash) => message.hashes.includes(hash));
+      if (shares || message.isWide || other.message.isWide) other.asked = at;
+    }
+  }
+
+  answer(call: ParkingCall): ParkingAnswer {
+    switch (call.kind) {
+      case "load":
+        return {
+          entries: [...this.kept.values()].map(({ message: { body: _, ...entry }, state }) => ({
+            entry,
+            isSettled: state !== "parked",
+          })),
+          cuts: [...this.cuts.values()],
+          next: null,
+        };
+      case "cut":
+        if (!this.cuts.has(call.cut.key)) this.cuts.set(call.cut.key, call.cut);
+        return null;
+      case "park":
+        for (const message of call.messages) {
+          if (this.kept.has(message.id)) continue;
+          this.parkedEver.push(message);
+          this.kept.set(message.id, { message, state: "parked", attempts: message.attempts, asked: null });
+        }
+        return null;
+      case "look":
+        return this.#look(call.askedSince);
+      case "body": {
+        const kept = this.kept.get(call.id);
+        return kept?.state === "parked" ? kept.message.body : null;
+      }
+      case "delivered": {
+        const kept = this.kept.get(call.id);
+        if (kept?.state === "parked") kept.state = "delivered";
+        return null;
+      }
+      case "refused": {
+        const kept = this.kept.get(call.id);
+        if (kept) kept.attempts = call.attempts.reduce(keptNotes, kept.attempts);
+        if (kept) kept.asked = null;
+        return null;
+      }
+      case "tried":
+        for (const each of this.kept.values())
+          if (each.asked !== null && each.asked <= Number(call.askedUntil)) each.asked = null;
+        return null;
+      case "sweep":
+        this.#sweep(call.version);
+        return null;
+      default:
+        return call satisfies never;
+    }
+  }
+
+  #look(askedSince: string | null): ParkingAnswer {
+    const asked = this.parked.filter(
+      (each) => each.asked !== null && each.asked > Number(askedSince ?? Number.NEGATIVE_INFINITY),
+    );
+    const until = Math.max(...asked.map((each) => each.asked ?? 0));
+    return {
+      wanted: asked.map(({ message }) => message.id),
+      askedUntil: asked.length === 0 ? null : String(until),
+      discarded: [...this.kept.values()]
+        .filter(({ state }) => state === "discarded")
+        .map(({ message }) => message.id),
+    };
+  }
+
+  #sweep(version: number): void {
+    const isOver = (each: { readonly isOfCopy: boolean; readonly maxVersion: number }) =>
+      !each.isOfCopy && each.maxVersion <= version;
+    for (const [key, cut] of this.cuts) if (isOver(cut)) this.cuts.delete(key);
+    for (const [id, { message, state }] of this.kept)
+      if (state !== "parked" && isOver(message)) this.kept.delete(id);
+  }
+}
