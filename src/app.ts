@@ -13,6 +13,7 @@ import {
   authenticationGuard,
   usedMethods,
 } from "./api/guards/authentication.ts";
+import { callerName } from "./api/guards/caller-name.ts";
 import { crossSiteGuard } from "./api/guards/cross-site-guard.ts";
 import { type AcceptsHost, hostGuard } from "./api/guards/host-guard.ts";
 import { queryGuard } from "./api/guards/query-guard.ts";
@@ -23,6 +24,7 @@ import { connectorRoutes } from "./api/routes/connector-routes.ts";
 import { doctorRoutes } from "./api/routes/doctor-routes.ts";
 import { eventRoutes } from "./api/routes/event-routes.ts";
 import { inspectionRoutes } from "./api/routes/inspection-routes.ts";
+import { type CallerOf, parkedRoutes } from "./api/routes/parked-routes.ts";
 import { reportRoutes } from "./api/routes/report-routes.ts";
 import { sampleRoutes } from "./api/routes/sample-routes.ts";
 import { serviceRoutes } from "./api/routes/service-routes.ts";
@@ -51,8 +53,9 @@ export type App = ReturnType<typeof createApp>;
 export function createApp(dependencies: AppDependencies) {
   const { services, authentication, acceptsHost, version, reportFault } = dependencies;
   const accessOf = accessReader(authentication);
-  const routes = apiRoutes(services, version, accessOf);
-  const documentation = swaggerRoutes(() => apiRoutes(services, version, accessOf), {
+  const callerOf = callerName(authentication);
+  const routes = apiRoutes(services, version, accessOf, callerOf);
+  const documentation = swaggerRoutes(() => apiRoutes(services, version, accessOf, callerOf), {
     version,
     authentication: usedMethods(authentication),
   });
@@ -69,12 +72,13 @@ export function createApp(dependencies: AppDependencies) {
     .use(routes);
 }
 
-function apiRoutes(services: Services, version: string, accessOf: AccessOf) {
+function apiRoutes(services: Services, version: string, accessOf: AccessOf, callerOf: CallerOf) {
   return new Elysia({ normalize: false })
     .use(connectorCreationRoutes(services.connectors))
     .use(connectorRoutes(services.connectors))
     .use(commandRoutes(services.connectors))
     .use(taskRoutes(services.tasks))
+    .use(parkedRoutes(services.parked, callerOf))
     .use(tableRoutes(services.connectors))
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))

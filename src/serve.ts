@@ -22,6 +22,7 @@ import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
 import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
+import { StoredParkedService } from "./runtime/parked-service.ts";
 import { Sharing } from "./runtime/replicas/sharing.ts";
 import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
@@ -87,6 +88,7 @@ export async function startService(
   const metrics = new PrometheusMetricsService({
     ...{ board, threads, version, replicaId: self.id, holds: (id) => supervisor.holds(id) },
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
+    countParked: () => state.parked.totals(state.shared && self.instance),
   });
   board.listener = metrics;
   const sharing =
@@ -105,6 +107,7 @@ export async function startService(
         alerts?.watch.verified(id, task, result);
       },
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
+      messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
@@ -242,6 +245,7 @@ function createServices(parts: ServiceParts): Services {
     doctor,
     connectors: new StoredConnectorService({ ...parts, newRunId: newId, randomBytes }),
     tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
+    parked: new StoredParkedService(state),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
     health: new LiveHealthService(state, parts.threads, parts.stopping),
     snapshots: new LiveSnapshotService(statuses),

@@ -1,5 +1,6 @@
 // Watches the statuses of the connectors that this replica holds, and hands on the alerts that are due.
 
+import type { ParkedMessage } from "../connector/parking.ts";
 import type { SetAsideTable, Status } from "../connector/status.ts";
 import { type Task, tableOfTask } from "../connector/task.ts";
 import type { VerifyResult } from "../connector/verification.ts";
@@ -41,6 +42,13 @@ export class AlertWatch {
     const { schema, name } = tableOfTask(spec);
     const table = { id, schema, name, differing, repaired: result.repaired };
     this.#tell(connectorId, (alerts, nowMs) => alerts.differs(table, nowMs));
+  }
+
+  /** Messages were parked, which may be of several tables. */
+  parked(connectorId: string, messages: readonly Pick<ParkedMessage, "schema" | "table">[]): void {
+    this.#tell(connectorId, (alerts, nowMs) => {
+      for (const { schema, table: name } of messages) alerts.parked({ schema, name, messages: 1 }, nowMs);
+    });
   }
 
   /** Another replica is lost, and this one was the first to find out. */

@@ -11,6 +11,7 @@ export const alertTypes = [
   "table.set_aside",
   "task.failed",
   "verify.differs",
+  "message.parked",
   "replica.lost",
 ] as const;
 export type AlertType = (typeof alertTypes)[number];
@@ -47,6 +48,13 @@ export interface DifferingTable {
   /** Rows. */
   readonly differing: number;
   readonly repaired: number;
+}
+
+/** Messages of a table that were parked since the last alert. */
+export interface ParkedCount {
+  readonly schema: string;
+  readonly name: string;
+  readonly messages: number;
 }
 
 /** A replica that has died, or cannot reach the state. */
@@ -132,6 +140,18 @@ export function differencesAlert(connector: string, atMs: number, tables: readon
     count: tables.length,
     tables: tables.slice(0, maxListed),
   });
+}
+
+export function parkedAlert(connector: string, atMs: number, parked: readonly ParkedCount[]): Alert {
+  const named = parked.slice(0, maxListed);
+  const count = parked.reduce((sum, { messages }) => sum + messages, 0);
+  const [first] = named;
+  const what = count === 1 ? "A message" : `${count} messages`;
+  const of = parked.length === 1 ? `${first?.schema}.${first?.name}` : `${parked.length} tables`;
+  const text =
+    `${what} of ${of} ${count === 1 ? "was" : "were"} parked by connector ${connector}: the receiver refused ` +
+    `${count === 1 ? "it" : "some"}. "millrace parked list ${connector}" shows what is parked.`;
+  return alert("message.parked", connector, atMs, text, { count, tables: named });
 }
 
 export function replicasAlert(atMs: number, replicas: readonly LostReplica[]): Alert {

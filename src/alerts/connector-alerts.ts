@@ -11,6 +11,8 @@ import {
   type FailedTask,
   failedAlert,
   logAlert,
+  type ParkedCount,
+  parkedAlert,
   recoveredAlert,
   retryingAlert,
   type SlotDanger,
@@ -57,6 +59,9 @@ export class ConnectorAlerts {
   #firstTaskMs = 0;
   #differing: DifferingTable[] = [];
   #firstDifferingMs = 0;
+  /** By table, those that wait to be told. */
+  readonly #parked = new Map<string, ParkedCount>();
+  #firstParkedMs = 0;
   readonly #sentMs = new Map<AlertType, number>();
 
   constructor(private readonly id: string) {}
@@ -96,6 +101,14 @@ export class ConnectorAlerts {
     if (this.#differing.length < maxTasks) this.#differing.push(table);
   }
 
+  /** Messages of a table were parked. */
+  parked({ schema, name, messages }: ParkedCount, nowMs: number): void {
+    if (this.#parked.size === 0) this.#firstParkedMs = nowMs;
+    const key = keyOf({ schema, name });
+    const before = this.#parked.get(key)?.messages ?? 0;
+    this.#parked.set(key, { schema, name, messages: before + messages });
+  }
+
   /** The alerts that are due. They count as told. */
   due(nowMs: number): Alert[] {
     const alerts = [
@@ -105,6 +118,7 @@ export class ConnectorAlerts {
       this.#ofTables(nowMs),
       this.#ofTasks(nowMs),
       this.#ofDifferences(nowMs),
+      this.#ofParked(nowMs),
     ].filter((alert) => alert !== null);
     for (const { type } of alerts) this.#sentMs.set(type, nowMs);
     return alerts;
@@ -177,6 +191,13 @@ export class ConnectorAlerts {
     if (tables.length === 0 || !this.#mayTell("verify.differs", nowMs)) return null;
     this.#differing = [];
     return differencesAlert(this.id, this.#firstDifferingMs, tables);
+  }
+
+  #ofParked(nowMs: number): Alert | null {
+    if (this.#parked.size === 0 || !this.#mayTell("message.parked", nowMs)) return null;
+    const parked = [...this.#parked.values()];
+    this.#parked.clear();
+    return parkedAlert(this.id, this.#firstParkedMs, parked);
   }
 
   #untoldTables(): readonly SetAsideTable[] {

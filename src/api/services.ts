@@ -22,6 +22,7 @@ import type {
   GivenConnector,
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
+import type { Parked, ParkedChoice, ParkedList, ParkedPageRequest } from "../connector/parked-message.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
 import type { Precondition } from "../connector/request/precondition.ts";
 import type { SampleList } from "../connector/samples.ts";
@@ -34,6 +35,7 @@ import type { ValidateEvent } from "../connector/validation.ts";
 export interface Services {
   readonly connectors: ConnectorService;
   readonly tasks: TaskService;
+  readonly parked: ParkedService;
   readonly inspection: InspectionService;
   readonly doctor: DoctorService;
   readonly health: HealthService;
@@ -121,6 +123,21 @@ export interface TaskService {
 
   /** `retryTask`. Throws `connector_not_found`, `task_not_found`, `conflict`. */
   retry(connectorId: string, taskId: string): Promise<Task>;
+}
+
+/** Messages that a receiver refused, and those that wait behind them. All throw `connector_not_found`. */
+export interface ParkedService {
+  /** In the order in which they were parked. */
+  list(connectorId: string, request: ParkedPageRequest): Promise<ParkedList>;
+
+  /** Throws `parked_not_found`. */
+  get(connectorId: string, id: string, withBody: boolean): Promise<Parked>;
+
+  /** Durable on return; the connector's run sends them, now or when it is started. Throws `parked_not_found` of one message. */
+  retry(connectorId: string, choice: ParkedChoice): Promise<{ readonly count: number }>;
+
+  /** Durable on return. `by`: who asked for it, for the record. Throws `parked_not_found` of one message. */
+  discard(connectorId: string, choice: ParkedChoice, by: string): Promise<{ readonly count: number }>;
 }
 
 /**

@@ -12,6 +12,13 @@ import { type FileConnector, readConnectors } from "./connector-file.ts";
 import { showDiagnoses } from "./doctor-command.ts";
 import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
+import {
+  type ListFlags,
+  listParked,
+  moveParked,
+  type SelectionFlags,
+  showParked,
+} from "./parked-commands.ts";
 import { bypassProxy } from "./proxy-bypass.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { listTables } from "./table-commands.ts";
@@ -46,6 +53,14 @@ Examples:
   millrace tasks list orders --watch                          until all are over
 ${access}`;
 
+const parkedHelp = `
+Examples:
+  millrace parked list orders                                what the receiver refused, and what waits behind it
+  millrace parked show orders <id> --body                    one message, its attempts, and what is sent
+  millrace parked retry orders                               all of it, in order; one message: with its id
+  millrace parked discard orders --table public.customers --before 2026-01-31T12:00:00Z
+${access}`;
+
 const inspectionHelp = `
 Examples:
   millrace validate -f orders.json      before it is applied
@@ -65,6 +80,7 @@ export function addServiceCommands(program: Command): void {
   addTables(program);
   addTasks(program);
   addVerify(program);
+  addParked(program);
   addInspection(program);
   addDoctor(program);
 }
@@ -137,6 +153,41 @@ function addTasks(program: Command): void {
     (connector: string, id: string, flags: CommonFlags) =>
       run(flags, (context) => moveTask(context, connector, id, "retry")),
   );
+}
+
+function addParked(program: Command): void {
+  const parked = program
+    .command("parked")
+    .description("Lists, shows, sends again and discards messages that a connector has parked.")
+    .addHelpText("after", parkedHelp);
+  const table = ["--table <name>", "of this table alone: schema.table"] as const;
+  const before = ["--before <time>", "parked before this time alone: RFC 3339"] as const;
+  addTo(parked, "list <connector>", "What is parked, in the order in which it was.")
+    .option(...table)
+    .option("--discarded", "what was discarded in the last 7 days")
+    .option("--limit <count>", "of a page: 1 to 1000")
+    .option("--after <place>", "the page after this place")
+    .action((connector: string, flags: CommonFlags & ListFlags) =>
+      run(flags, (context) => listParked(context, connector, flags)),
+    );
+  addTo(parked, "show <connector> <id>", "One message and its attempts.")
+    .option("--body", "with what is sent")
+    .action((connector: string, id: string, flags: CommonFlags & { readonly body?: boolean }) =>
+      run(flags, (context) => showParked(context, connector, id, flags.body === true)),
+    );
+  addTo(parked, "retry <connector> [id]", "Sends messages again, with all that waits behind them.")
+    .option(...table)
+    .option(...before)
+    .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
+      run(flags, (context) => moveParked(context, connector, "retry", id, flags)),
+    );
+  addTo(parked, "discard <connector> [id]", "Drops messages for good; what waits behind them is sent.")
+    .option(...table)
+    .option(...before)
+    .option("--all", "all that is parked")
+    .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
+      run(flags, (context) => moveParked(context, connector, "discard", id, flags)),
+    );
 }
 
 function addTables(program: Command): void {

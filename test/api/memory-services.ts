@@ -4,6 +4,7 @@ import type {
   ConnectorService,
   FollowedEvent,
   InspectionService,
+  ParkedService,
   Readiness,
   Services,
   TaskService,
@@ -12,6 +13,7 @@ import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { ConnectorRequest, ConnectorWithStatus, GivenConnector } from "../../src/connector/connector.ts";
 import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
 import { fine } from "../../src/connector/diagnosis.ts";
+import type { ParkedChoice } from "../../src/connector/parked-message.ts";
 import { completeConnector } from "../../src/connector/request/complete-connector.ts";
 import { patchConnector } from "../../src/connector/request/patch-connector.ts";
 import { requireCondition, unconditional } from "../../src/connector/request/precondition.ts";
@@ -62,6 +64,7 @@ export function memoryServices(): MemoryServices {
     told: [{ event: "connector", data: '{"connector_id":"orders","change":"created"}' }],
     connectors: connectorService(stored),
     tasks: taskService(stored),
+    parked: parkedService(stored),
     inspection: inspectionService(stored, inspected, () => services.catalog()),
     doctor: {
       examine: async (id) => {
@@ -216,6 +219,28 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
     },
     preview: async (request, fillFrom) =>
       resolveConnector(request, { id: request.id, stored: configOf(fillFrom) }),
+  };
+}
+
+/** Nothing is parked. */
+function parkedService(stored: Map<string, Stored>): ParkedService {
+  const none = (id: string) => new MillraceError("parked_not_found", `No message ${id} is parked.`);
+  const moved = async (connectorId: string, choice: ParkedChoice) => {
+    find(stored, connectorId);
+    if ("id" in choice) throw none(choice.id);
+    return { count: 0 };
+  };
+  return {
+    list: async (connectorId) => {
+      find(stored, connectorId);
+      return { parked: [], next: null };
+    },
+    get: async (connectorId, id) => {
+      find(stored, connectorId);
+      throw none(id);
+    },
+    retry: moved,
+    discard: moved,
   };
 }
 

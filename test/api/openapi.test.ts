@@ -40,6 +40,12 @@ describe("the document", () => {
         "POST /api/v1/validate/sink",
         "POST /api/v1/debug/connector",
         "GET /api/v1/connectors/{connector_id}/tables",
+        "GET /api/v1/connectors/{connector_id}/parked",
+        "GET /api/v1/connectors/{connector_id}/parked/{parked_id}",
+        "POST /api/v1/connectors/{connector_id}/parked/retry",
+        "POST /api/v1/connectors/{connector_id}/parked/discard",
+        "POST /api/v1/connectors/{connector_id}/parked/{parked_id}/retry",
+        "POST /api/v1/connectors/{connector_id}/parked/{parked_id}/discard",
         "GET /api/v1/connectors/{connector_id}/tasks",
         "POST /api/v1/connectors/{connector_id}/tasks",
         "GET /api/v1/connectors/{connector_id}/tasks/{task_id}",
@@ -104,7 +110,7 @@ describe("examples work as they are", () => {
 
   test("every operation with a body has examples", () => {
     const withBody = operations.filter(({ operation }) => operation.requestBody);
-    expect(withBody).toHaveLength(10);
+    expect(withBody).toHaveLength(12);
     for (const { path } of withBody) expect(examples.some((example) => example.path === path)).toBe(true);
   });
 

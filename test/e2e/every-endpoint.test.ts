@@ -162,6 +162,28 @@ test("tasks of a connector", async () => {
   expect(seen(await connector.delete()).status).toBe(204);
 });
 
+test("what is parked of a connector", async () => {
+  const { v1 } = client().api;
+  const connector = v1.connectors({ connector_id: "parking" });
+  await connector.post({ id: "parking", source: source(), sink: sink(), disabled: true });
+  expect(seen(await connector.parked.get({ query: { limit: "10" } })).data).toEqual({
+    parked: [],
+    next: null,
+  });
+  expect(seen(await connector.parked.retry.post({})).data).toEqual({ count: 0 });
+  const selection = { schema: "public", before: "2026-01-31T12:00:00+01:00" };
+  expect(seen(await connector.parked.discard.post(selection)).data).toEqual({ count: 0 });
+  expect(seen(await connector.parked.discard.post({ before: "yesterday" })).status).toBe(422);
+  const unknown = connector.parked({ parked_id: "01a20593-6296-769f-bd72-783bcd281407" });
+  for (const answer of [
+    seen(await unknown.get({ query: { body: "1" } })),
+    seen(await unknown.retry.post()),
+    seen(await unknown.discard.post()),
+  ])
+    expect(answer).toMatchObject({ status: 404, error: { value: { code: "parked_not_found" } } });
+  expect(seen(await connector.delete()).status).toBe(204);
+});
+
 test("sources and sinks are looked at, and nothing is stored", async () => {
   const { v1 } = client().api;
   const catalog = seen(await v1.catalog.source.post({ source: source() }));

@@ -129,6 +129,7 @@ export class RuntimeFixture implements AsyncDisposable {
     this.metrics = new PrometheusMetricsService({
       ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
       countTasks: () => state.tasks.countByState(null),
+      countParked: () => state.parked.totals(null),
     });
     this.board.listener = this.metrics;
   }

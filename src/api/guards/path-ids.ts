@@ -16,6 +16,11 @@ export const TaskPath = strictObject({
   task_id: Type.String({ description: "Id of the task." }),
 });
 
+export const ParkedPath = strictObject({
+  connector_id: Type.String({ description: "Id of the connector." }),
+  parked_id: Type.String({ description: "Id of the message: its `Idempotency-Key`." }),
+});
+
 /** The id of a connector that should exist. Throws `connector_not_found` if none can have it. */
 export function knownConnectorId(id: string): string {
   if (!isConnectorId(id)) throw new MillraceError("connector_not_found", "There is no connector of this id.");
@@ -27,6 +32,12 @@ export function knownTaskId(id: string): string {
     throw new MillraceError("task_not_found", "There is no task of this id.");
   }
   return id;
+}
+
+/** Throws `parked_not_found` if no message can have it. */
+export function knownParkedId(id: string): string {
+  if (/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) return id;
+  throw new MillraceError("parked_not_found", "No message of this id is parked.");
 }
 
 /** An id that the client chooses. Throws `invalid_request` with the rule. */

@@ -151,6 +151,13 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
       value: { Verify: { schema: "public", name: "orders", repair: "DryRun" } },
     },
   },
+  retryAllParked: { all: { summary: "All that is parked", value: {} } },
+  discardAllParked: {
+    table: {
+      summary: "Those of one table, parked before a time",
+      value: { schema: "public", table: "orders", before: "2026-01-31T12:00:00Z" },
+    },
+  },
 };
 
 /** What a client that follows the events reads. */

@@ -28,6 +28,12 @@ import {
   GivenConnectorSchema,
 } from "../../connector/connector.ts";
 import { DiagnosisSchema } from "../../connector/diagnosis.ts";
+import {
+  ParkedCountSchema,
+  ParkedListSchema,
+  ParkedSchema,
+  ParkedSelectionSchema,
+} from "../../connector/parked-message.ts";
 import { BufferBodySchema, SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
 import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
 import { ConnectorSamplesSchema, SampleListSchema } from "../../connector/samples.ts";
@@ -93,6 +99,10 @@ export const schemas = {
   ConnectorWithStatus: ConnectorWithStatusSchema,
   GivenConnector: GivenConnectorSchema,
   History: Type.Array(HistoryEntrySchema),
+  Parked: ParkedSchema,
+  ParkedCount: ParkedCountSchema,
+  ParkedList: ParkedListSchema,
+  ParkedSelection: ParkedSelectionSchema,
   Problem: ProblemSchema,
   ReplicaList: ReplicaListSchema,
   SampleList: SampleListSchema,

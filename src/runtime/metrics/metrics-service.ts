@@ -4,6 +4,7 @@
 
 import { Counter, Gauge, Registry } from "prom-client";
 import type { MetricsService } from "../../api/services.ts";
+import type { ParkedTotal } from "../../connector/parked-message.ts";
 import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import type { StatusBoard } from "../status/status-board.ts";
@@ -23,6 +24,8 @@ export interface MetricsContext {
   readonly holds: (connectorId: string) => boolean;
   /** Tasks of the connectors that it holds, by state. */
   readonly countTasks: () => Promise<ReadonlyMap<Task["state"], number>>;
+  /** What is parked of the connectors that it holds. */
+  readonly countParked: () => Promise<ReadonlyMap<string, ParkedTotal>>;
 }
 
 export class PrometheusMetricsService implements MetricsService, MeasurementListener {
@@ -37,6 +40,8 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   readonly #differences: Gauge<"connector">;
   /** Rows that differed, by connector and table. */
   readonly #differing = new Map<string, Map<string, number>>();
+  readonly #parkedMessages: Gauge<"connector">;
+  readonly #parkedBytes: Gauge<"connector">;
   readonly #loopDelay: Gauge<"connector" | "thread">;
   readonly #memory: Gauge;
 
@@ -71,6 +76,14 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       "Rows that differed when their tables were last compared, and were not repaired.",
       ["connector"],
     );
+    this.#parkedMessages = this.#gauge(
+      "millrace_parked_messages",
+      "Messages that the receiver refused, and those that wait behind them.",
+      ["connector"],
+    );
+    this.#parkedBytes = this.#gauge("millrace_parked_bytes", "Bytes of the bodies of parked messages.", [
+      "connector",
+    ]);
     this.#loopDelay = this.#gauge(
       "millrace_event_loop_delay_seconds",
       "How late a thread's event loop was at most over five seconds. The main thread has no connector.",
@@ -149,7 +162,23 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
     }
     this.#memory.set(process.memoryUsage.rss());
-    await this.#countTasks();
+    await Promise.all([this.#countTasks(), this.#countParked()]);
+  }
+
+  async #countParked(): Promise<void> {
+    const totals = await withStoreTimeout(
+      this.context.countParked().catch(() => null),
+      null,
+    );
+    for (const gauge of [this.#parkedMessages, this.#parkedBytes]) gauge.reset();
+    if (!totals) return;
+    // A connector without any is reported as zero, so that an alert sees the first one.
+    const held = this.#held(this.context.board.phases()).map(([connector]) => connector);
+    for (const connector of new Set([...held, ...totals.keys()])) {
+      const { messages, bytes } = totals.get(connector) ?? { messages: 0, bytes: 0 };
+      this.#parkedMessages.set({ connector }, messages);
+      this.#parkedBytes.set({ connector }, bytes);
+    }
   }
 
   /** Without those whose run is ending because another replica holds them now. */

@@ -118,15 +118,15 @@ function followers(connectorId: string, gone: string): SQL {
   return sql`with gone as (
       select schema_name, table_name, hashes, is_wide from ${parkedMessages}
       where connector_id = ${connectorId} and id in (${ids})
-    ), keys as (select distinct schema_name, table_name, hash from gone, unnest(hashes) as hash where not is_wide),
+    ), keys as (select distinct schema_name, table_name, one.hash from gone, unnest(hashes) as one (hash) where not is_wide),
     wide as (select distinct schema_name, table_name from gone where is_wide)
     update ${parkedMessages} as p set asked_at = clock_timestamp()
     where p.connector_id = ${connectorId} and p.state = 'parked' and (
       (p.schema_name, p.table_name) in (select schema_name, table_name from wide)
       or p.is_wide and (p.schema_name, p.table_name) in (select schema_name, table_name from keys)
       or p.id in (
-        select other.id from ${parkedMessages} as other cross join unnest(other.hashes) as hash
-        join keys on keys.schema_name = other.schema_name and keys.table_name = other.table_name and keys.hash = hash
+        select other.id from ${parkedMessages} as other cross join unnest(other.hashes) as own (hash)
+        join keys on keys.schema_name = other.schema_name and keys.table_name = other.table_name and keys.hash = own.hash
         where other.connector_id = ${connectorId} and other.state = 'parked'
       )
     )`;

@@ -258,7 +258,7 @@ export class Parking implements UndeliverableRequests {
       `Parking is full: ${this.parked.size} messages with ${this.parked.bytes} bytes are parked, and at most ${limits.maxMessages} ` +
         `messages and ${limits.maxBytes} bytes may be. The next one is of ${request?.schema}.${request?.table} (Idempotency-Key ` +
         `${request?.idempotencyKey}). "millrace parked list ${connectorId}" shows what is parked. Mend the receiver, run "millrace parked ` +
-        `retry ${connectorId}" or "millrace parked discard ${connectorId}", and start the connector again`,
+        `retry ${connectorId}" or "millrace parked discard ${connectorId}" for some of it, and start the connector again`,
     );
   }
 

@@ -1,0 +1,189 @@
+// Lists what is parked of a connector, shows one message, sends messages again, and discards them.
+
+import { Type } from "@sinclair/typebox";
+import { Elysia } from "elysia";
+import type { ParkedSelection } from "../../connector/parked-message.ts";
+import { invalidRequest } from "../../connector/request/check-request.ts";
+import { strictObject } from "../../connector/request/schema-forms.ts";
+import { parseJson } from "../guards/json-body.ts";
+import { ConnectorPath, knownConnectorId, knownParkedId, ParkedPath } from "../guards/path-ids.ts";
+import { NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
+import type { ParkedService } from "../services.ts";
+
+/** The name of the credential that a request bears. */
+export type CallerOf = (request: Request) => string;
+
+const tags = ["Parking"];
+const defaultLimit = 100;
+
+const details = {
+  listParked: {
+    operationId: "listParked",
+    tags,
+    summary: "List what is parked of a connector",
+    description:
+      "Messages that the receiver refused, or whose retries were used up, and those that wait behind them; in the order in which they were " +
+      "parked. `next` is the `after` of the next page. With `state=Discarded`: those that were discarded in the last 7 days.",
+  },
+  getParked: {
+    operationId: "getParked",
+    tags,
+    summary: "Get a parked message",
+    description: "With `body=1`: also what is sent.",
+  },
+  retryParked: {
+    operationId: "retryParked",
+    tags,
+    summary: "Send a parked message again",
+    description:
+      "The messages of its keys that are before it go first, and what waits behind it follows, in order and with their own " +
+      "`Idempotency-Key`s. It happens while the connector runs; one that is stopped does it when it is started.",
+  },
+  retryAllParked: {
+    operationId: "retryAllParked",
+    tags,
+    summary: "Send parked messages again",
+    description: "All, or those that the body selects: `{}` selects all.",
+  },
+  discardParked: {
+    operationId: "discardParked",
+    tags,
+    summary: "Discard a parked message",
+    description:
+      "Its rows are never sent. What waits behind it is. Who asked for it, and when, is kept for 7 days.",
+  },
+  discardAllParked: {
+    operationId: "discardAllParked",
+    tags,
+    summary: "Discard parked messages",
+    description: "All, or those that the body selects: `{}` selects all.",
+  },
+};
+
+const ListQuery = strictObject({
+  after: Type.Optional(Type.String({ pattern: "^\\d{1,18}$", description: "`next` of the page before." })),
+  limit: Type.Optional(
+    Type.String({ pattern: "^(?:[1-9]\\d{0,2}|1000)$", description: "Of a page: 1 to 1000. Left out: 100." }),
+  ),
+  schema: Type.Optional(Type.String({ minLength: 1, description: "Of this schema's tables alone." })),
+  table: Type.Optional(Type.String({ minLength: 1, description: "Of tables of this name alone." })),
+  state: Type.Optional(
+    Type.String({
+      pattern: "^(?:Parked|Discarded)$",
+      description: "`Parked` or `Discarded`. Left out: `Parked`.",
+    }),
+  ),
+});
+
+const BodyQuery = strictObject({
+  body: Type.Optional(Type.String({ pattern: "^[01]$", description: "`1`: with the body." })),
+});
+
+const answers = { 202: schemas.ParkedCount, ...problems(404, 422) };
+
+export function parkedRoutes(parked: ParkedService, callerOf: CallerOf) {
+  return new Elysia({
+    name: "parked-routes",
+    prefix: "/api/v1/connectors/:connector_id/parked",
+    normalize: false,
+  })
+    .get(
+      "",
+      async ({ params, query }) =>
+        parked.list(knownConnectorId(params.connector_id), {
+          after: query.after ?? null,
+          limit: Number(query.limit ?? defaultLimit),
+          schema: query.schema ?? null,
+          table: query.table ?? null,
+          isDiscarded: query.state === "Discarded",
+        }),
+      {
+        params: ConnectorPath,
+        query: ListQuery,
+        response: { 200: schemas.ParkedList, ...problems(404) },
+        detail: details.listParked,
+      },
+    )
+    .get(
+      "/:parked_id",
+      async ({ params, query }) =>
+        parked.get(
+          knownConnectorId(params.connector_id),
+          knownParkedId(params.parked_id),
+          query.body === "1",
+        ),
+      {
+        params: ParkedPath,
+        query: BodyQuery,
+        response: { 200: schemas.Parked, ...problems(404) },
+        detail: details.getParked,
+      },
+    )
+    .post(
+      "/retry",
+      async ({ params, body, status }) =>
+        status(202, await parked.retry(knownConnectorId(params.connector_id), selectionOf(body))),
+      {
+        parse: parseJson,
+        params: ConnectorPath,
+        query: NoQuery,
+        body: schemas.ParkedSelection,
+        response: answers,
+        detail: details.retryAllParked,
+      },
+    )
+    .post(
+      "/discard",
+      async ({ params, body, status, request }) => {
+        const id = knownConnectorId(params.connector_id);
+        return status(202, await parked.discard(id, selectionOf(body), callerOf(request)));
+      },
+      {
+        parse: parseJson,
+        params: ConnectorPath,
+        query: NoQuery,
+        body: schemas.ParkedSelection,
+        response: answers,
+        detail: details.discardAllParked,
+      },
+    )
+    .post(
+      "/:parked_id/retry",
+      async ({ params, status }) => {
+        const choice = { id: knownParkedId(params.parked_id) };
+        return status(202, await parked.retry(knownConnectorId(params.connector_id), choice));
+      },
+      {
+        params: ParkedPath,
+        query: NoQuery,
+        response: { 202: schemas.ParkedCount, ...problems(404) },
+        detail: details.retryParked,
+      },
+    )
+    .post(
+      "/:parked_id/discard",
+      async ({ params, status, request }) => {
+        const choice = { id: knownParkedId(params.parked_id) };
+        const id = knownConnectorId(params.connector_id);
+        return status(202, await parked.discard(id, choice, callerOf(request)));
+      },
+      {
+        params: ParkedPath,
+        query: NoQuery,
+        response: { 202: schemas.ParkedCount, ...problems(404) },
+        detail: details.discardParked,
+      },
+    );
+}
+
+/** Throws `invalid_request` for a time that there is not. */
+function selectionOf({ before, ...selection }: ParkedSelection): ParkedSelection {
+  if (before === undefined) return selection;
+  const ms = /^\d{4}-\d{2}-\d{2}T/.test(before) ? Date.parse(before) : Number.NaN;
+  if (Number.isNaN(ms)) {
+    throw invalidRequest([
+      { path: "/before", message: "expected an RFC 3339 time, as 2026-01-31T12:00:00Z" },
+    ]);
+  }
+  return { ...selection, before: new Date(ms).toISOString() };
+}

@@ -1,0 +1,125 @@
+// The `parked` commands: what a receiver refused, and what waits behind it.
+
+import type { Parked, ParkedList, ParkedSelection } from "../connector/parked-message.ts";
+import { connectorPath } from "./apply-connectors.ts";
+import { CommandFailure } from "./service-client.ts";
+import { parseTableName } from "./table-name.ts";
+import { type CommandContext, printJson } from "./terminal.ts";
+import { oneLine, textTable } from "./text-table.ts";
+
+export interface SelectionFlags {
+  readonly table?: string;
+  readonly before?: string;
+  readonly all?: boolean;
+}
+
+export interface ListFlags {
+  readonly table?: string;
+  readonly discarded?: boolean;
+  readonly limit?: string;
+  readonly after?: string;
+}
+
+/** One page; it says how to get the next. */
+export async function listParked(
+  context: CommandContext,
+  connector: string,
+  flags: ListFlags,
+): Promise<void> {
+  const { client, terminal, json } = context;
+  const { schema, name } = flags.table === undefined ? {} : parseTableName(flags.table);
+  const query = new URLSearchParams({
+    ...(flags.limit === undefined ? {} : { limit: flags.limit }),
+    ...(flags.after === undefined ? {} : { after: flags.after }),
+    ...(flags.discarded ? { state: "Discarded" } : {}),
+    ...(schema === undefined ? {} : { schema }),
+    ...(name === undefined ? {} : { table: name }),
+  });
+  const { body } = await client.call<ParkedList>("GET", `${parkedPath(connector)}?${query}`);
+  if (json) return printJson(terminal, body);
+  if (body.parked.length === 0)
+    return terminal.print(`Nothing of ${connector} is ${flags.discarded ? "discarded" : "parked"}.`);
+  terminal.print(parkedTable(body.parked, terminal.width));
+  if (body.next !== null) terminal.print(`More: --after ${body.next}`);
+}
+
+export async function showParked(
+  { client, terminal, json }: CommandContext,
+  connector: string,
+  id: string,
+  withBody: boolean,
+): Promise<void> {
+  const path = `${parkedPath(connector)}/${idPath(id)}${withBody ? "?body=1" : ""}`;
+  const { body: parked } = await client.call<Parked>("GET", path);
+  if (json) return printJson(terminal, parked);
+  const { attempts, body, keys, ...facts } = parked;
+  for (const [name, value] of Object.entries(facts)) terminal.print(oneLine(`${name}: ${value}`));
+  terminal.print(oneLine(`keys: ${keys.map((key) => JSON.stringify(key)).join(" ")}`));
+  for (const { at, status, error, answer } of attempts) {
+    terminal.print(oneLine(`attempt ${at}: ${status ?? error ?? ""} ${answer ?? ""}`.trimEnd()));
+  }
+  if (body !== undefined) terminal.print(oneLine(body));
+}
+
+/** Without an id all messages that the flags select; all of them are discarded only where `--all` says so. */
+export async function moveParked(
+  { client, terminal, json }: CommandContext,
+  connector: string,
+  what: "retry" | "discard",
+  id: string | undefined,
+  flags: SelectionFlags,
+): Promise<void> {
+  const selection = selectionOf(flags);
+  const isSelected = Object.keys(selection).length > 0;
+  if (id !== undefined && (isSelected || flags.all)) {
+    throw new CommandFailure("Name one message, or select several by --table and --before; not both.");
+  }
+  if (what === "discard" && id === undefined && !isSelected && !flags.all) {
+    throw new CommandFailure(
+      "Name a message, select several by --table and --before, or discard all with --all.",
+    );
+  }
+  const path =
+    id === undefined ? `${parkedPath(connector)}/${what}` : `${parkedPath(connector)}/${idPath(id)}/${what}`;
+  const { body } = await client.call<{ count: number }>(
+    "POST",
+    path,
+    id === undefined ? selection : undefined,
+  );
+  if (json) return printJson(terminal, body);
+  const messages = body.count === 1 ? "1 message" : `${body.count.toLocaleString("en-US")} messages`;
+  const outcome = { retry: "will be sent again while the connector runs", discard: "discarded" }[what];
+  terminal.print(`${messages} ${outcome}.`);
+}
+
+/** Pure. */
+export function parkedTable(parked: readonly Parked[], width: number): string {
+  const rows = parked.map((each) => [
+    each.id,
+    `${each.schema}.${each.table}`,
+    each.state,
+    each.cause,
+    each.rows.toLocaleString("en-US"),
+    each.discarded_at ?? each.parked_at,
+    each.keys.map((key) => JSON.stringify(key)).join(" "),
+  ]);
+  return textTable(["ID", "TABLE", "STATE", "CAUSE", "ROWS", "SINCE", "KEYS"], rows, width);
+}
+
+function selectionOf({ table, before }: SelectionFlags): ParkedSelection {
+  const { schema, name } = table === undefined ? {} : parseTableName(table);
+  return {
+    ...(schema === undefined ? {} : { schema }),
+    ...(name === undefined ? {} : { table: name }),
+    ...(before === undefined ? {} : { before }),
+  };
+}
+
+function parkedPath(connector: string): string {
+  return `${connectorPath(connector)}/parked`;
+}
+
+function idPath(id: string): string {
+  if (id === "" || id === "." || id === "..") throw new CommandFailure(`"${id}" is no message's id.`);
+  return encodeURIComponent(id);
+}

@@ -1,0 +1,157 @@
+// Parking in the built program, under kill -9, while a receiver refuses some keys: what is refused waits with all that follows it, the others
+// go on, and after a retry each change has arrived exactly once by its Idempotency-Key, in the order of its key.
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Client } from "pg";
+import type { ParkedList } from "../../src/connector/parked-message.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
+import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(240_000);
+
+/** `test/long/parking.ts` has 100. */
+const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 3);
+
+/** Each change writes a number of its own, and a trigger notes what a webhook is to get of it. */
+const schema = `
+  create table t (id int primary key, n int not null); alter table t replica identity full;
+  create schema audit; create sequence audit.n; create table audit.sent (id int, n int, deleted bool);
+  create function audit.note() returns trigger language plpgsql as $$ begin
+    if tg_op = 'DELETE' or (tg_op = 'UPDATE' and old.id <> new.id) then
+      insert into audit.sent values (old.id, old.n, true);
+    end if;
+    if tg_op <> 'DELETE' then insert into audit.sent values (new.id, new.n, false); end if;
+    return null;
+  end $$;
+  create trigger note after insert or update or delete on t for each row execute function audit.note()`;
+
+const random = (below: number) => Math.floor(Math.random() * below);
+
+function changeSql(): string {
+  const id = random(40);
+  const next = "nextval('audit.n')::int";
+  switch (random(6)) {
+    case 0:
+      return `delete from t where id = ${id}`;
+    case 1:
+      return `update t set id = 1000 + ${next}, n = ${next} where id = ${id}`;
+    default:
+      return `insert into t values (${id}, ${next}) on conflict (id) do update set n = ${next}`;
+  }
+}
+
+async function write(client: Client, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const changes = Array.from({ length: 1 + random(4) }, changeSql);
+    await client.query(`begin; ${changes.join("; ")}; commit`);
+    await Bun.sleep(random(12));
+  }
+}
+
+/** Refuses rows of some keys, and what it took once it takes again. */
+function choosy(isBad: (id: number) => boolean): ReceiverScript {
+  const taken = new Set<string>();
+  return ({ headers, body }) => {
+    const key = headers["idempotency-key"]!;
+    const isRefused = !taken.has(key) && (JSON.parse(body) as { id: number }[]).some(({ id }) => isBad(id));
+    if (Math.random() < 0.05) return { kind: "reset" };
+    if (isRefused) return { kind: "answer", status: 422, body: "no such id" };
+    taken.add(key);
+    // It has the rows, and nobody hears of it.
+    return Math.random() < 0.05 ? 503 : { kind: "answer", status: 200, delayMs: random(10) };
+  };
+}
+
+test(`what is refused is parked, and arrives after a retry, under ${kills} kill -9`, async () => {
+  await using stack = new AsyncDisposableStack();
+  const [command, server] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+  ]);
+  stack.use(server);
+  for (const database of ["a", "state"]) await server.createDatabase(database);
+  await server.query(schema, "a");
+  let bad = new Set([1, 7, 23]);
+  const receiver = stack.use(await WebhookReceiver.start({ script: choosy((id) => bad.has(id)) }));
+  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  const { user, password, host, port } = server.connection("state");
+  const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
+  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
+  const api = new ApiClient(service.url);
+  await api.createConnector("a", {
+    source: {
+      postgres: {
+        connection: server.connection("a"),
+        replication_type: { logical_replication: {} },
+        catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
+      },
+    },
+    sink: {
+      webhook: {
+        ...{ url: receiver.url, path_template: "{schema}/{table}", request_timeout_ms: 2_000 },
+        retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
+        batch: { max_batch_size: 20 },
+        on_exhausted: { park: { max_messages: 100_000 } },
+      },
+    },
+    limits: { cdc: { flush_interval_ms: 5 } },
+  });
+  const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
+  await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
+  const call = async (method: string, path: string, body?: object) => {
+    const response = await fetch(`${service.url}/api/v1/connectors/a/parked${path}`, {
+      method,
+      ...(body ? { body: JSON.stringify(body), headers: { "content-type": "application/json" } } : {}),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    return (await response.json()) as unknown;
+  };
+  const parked = async () => ((await call("GET", "?limit=1000")) as ParkedList).parked;
+
+  const over = new AbortController();
+  const writing = write(stack.use(await server.connect("a")), over.signal);
+  try {
+    await waitFor("a parked row", async () => (await parked()).length > 0, { timeoutMs: 60_000 });
+    const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
+    await waitFor("the warning", async () => (await warning()).includes("parked"), { timeoutMs: 60_000 });
+    for (let kill = 0; kill < kills; kill++) {
+      const { length } = receiver.requests;
+      await receiver.until(() => receiver.requests.length > length, 60_000);
+      bad = new Set(Array.from({ length: 3 }, () => random(40)));
+      if (random(2) === 0) await call("POST", "/retry", {});
+      await Bun.sleep(random(700));
+      await service.kill();
+      await service.launch();
+    }
+  } finally {
+    over.abort();
+    await writing;
+  }
+  bad = new Set();
+  const emptied = async () => {
+    const left = await parked();
+    if (left.some(({ state }) => state === "Parked")) await call("POST", "/retry", {});
+    return left.length === 0;
+  };
+  type Sent = { id: number; n: number; deleted: boolean };
+  const wanted = await server.query<Sent>("select * from audit.sent", "a");
+  const sent = () =>
+    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as Sent);
+  const isThere = async () => (await emptied()) && sent().length >= wanted.length;
+  await waitFor("all changes", isThere, { timeoutMs: 90_000, intervalMs: 300 }).catch(() => {});
+  const inOrder = (rows: readonly Sent[]) =>
+    rows.toSorted((a, b) => a.n - b.n || Number(a.deleted) - Number(b.deleted));
+  expect(inOrder(sent())).toEqual(inOrder(wanted));
+  expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
+  expect(await parked()).toEqual([]);
+});

@@ -1,0 +1,113 @@
+// Parts of requests: their rows are the request's bytes, their keys the same for ever.
+
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { partRows, partText } from "../../../../src/connector/parking.ts";
+import { ParkedIndex } from "../../../../src/sink/delivery/parking/parked-index.ts";
+import { entryOf } from "../../../../src/sink/delivery/parking/parked-message.ts";
+import { halves, partOf, type RowsRequest } from "../../../../src/sink/delivery/parking/request-parts.ts";
+import { rowKeys } from "../../../../src/sink/delivery/parking/row-keys.ts";
+import { PartedBody } from "../../../../src/sink/format/values/message-body.ts";
+
+const encoder = new TextEncoder();
+const textOf = ({ body }: RowsRequest) =>
+  new TextDecoder().decode(Buffer.concat(body instanceof PartedBody ? [...body.chunks()] : [body]));
+
+function request(
+  rows: readonly string[],
+  keyColumns: readonly string[] = ["id"],
+  cuts: readonly number[] = [],
+): RowsRequest {
+  const bytes = encoder.encode(`[${rows.join(",")}]`);
+  let at = 0;
+  const ends = rows.map((row) => {
+    at += 1 + encoder.encode(row).length;
+    return at;
+  });
+  const places = [0, ...cuts.map((cut) => cut % bytes.length), bytes.length].toSorted((a, b) => a - b);
+  const parts = places.slice(1).map((end, i) => bytes.slice(places[i]!, end));
+  return {
+    ...{ schema: "public", table: "t", rows: rows.length, barrier: false, position: null },
+    body: cuts.length === 0 ? bytes : new PartedBody(parts),
+    idempotencyKey: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718",
+    touches: rows.map((_, i) => i),
+    rowMarks: {
+      ...{ ends, touchEnds: rows.map((_, i) => i + 1), versions: rows.map((_, i) => 100 + i) },
+      ...{ isBare: false, isOfCopy: false, keyColumns, commitTimeUs: 0 },
+    },
+  };
+}
+
+test("ranges of rows come back as they were", () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.nat(500), { minLength: 1 }), (rows) => {
+      const rising = rows.toSorted((a, b) => a - b);
+      expect(partRows(partText(rising))).toEqual(rising);
+    }),
+  );
+  expect(partText([0, 1, 2, 3, 5, 7, 8])).toBe("0-3,5,7-8");
+});
+
+test("parts have the rows' bytes, also of a body in pieces and of parts", () => {
+  const rowText = fc.string({ unit: "grapheme" }).map((v) => JSON.stringify({ id: 1, v }));
+  const cases = fc.record({
+    rows: fc.array(rowText, { minLength: 2, maxLength: 9 }),
+    cuts: fc.array(fc.nat()),
+    pick: fc.nat(),
+  });
+  fc.assert(
+    fc.property(cases, ({ rows, cuts, pick }) => {
+      const whole = request(rows, ["id"], cuts);
+      const [first = [], second = []] = halves(rows.length);
+      for (const half of [first, second, first.filter((_, i) => (pick >> i) % 2 === 0)]) {
+        if (half.length === 0) continue;
+        const part = partOf(whole, half);
+        expect(textOf(part)).toBe(`[${half.map((row) => rows[row]).join(",")}]`);
+        const last = partOf(part, [half.length - 1]);
+        expect(textOf(last)).toBe(`[${rows[half.at(-1)!]}]`);
+        expect(last.touches).toEqual([half.at(-1)!]);
+        expect(last.rowMarks.versions).toEqual([100 + half.at(-1)!]);
+      }
+    }),
+  );
+});
+
+test("a part's key has the request's time, and is another one for other rows", () => {
+  const whole = request(['{"id":1}', '{"id":2}', '{"id":3}']);
+  const keys = [[0], [1], [0, 1], [1, 2]].map((rows) => partOf(whole, rows).idempotencyKey);
+  expect(new Set(keys).size).toBe(4);
+  for (const key of keys) expect(key).toStartWith("018bcfe5-6803-7");
+  expect(partOf(whole, [1]).idempotencyKey).toBe(keys[1]!);
+});
+
+test("keys of rows in either form, with all their digits", () => {
+  const native = ['{"v":"}\\"{","id":9007199254740993,"n":1.50}', '{"id":-7,"v":{"id":3},"n":"x"}'];
+  expect(rowKeys(request(native, ["id", "n"]))).toBe(
+    '[{"id":"9007199254740993","n":"1.50"},{"id":-7,"n":"x"}]',
+  );
+  const debezium = [
+    '{"before":null,"after":{"id":1,"v":[1,{"id":2}]},"op":"c"}',
+    '{"schema":{"id":8},"payload":{"before":{"id":5},"after":null,"op":"d"}}',
+  ];
+  expect(rowKeys(request(debezium))).toBe('[{"id":1},{"id":5}]');
+  expect(rowKeys(request([`{"v":"${"x".repeat(70_000)}","id":1}`]))).toBe("[]");
+  expect(rowKeys(request(['{"id":1}'], []))).toBe("[]");
+});
+
+test("a hundred thousand parked messages take little, and are found at once", () => {
+  const index = new ParkedIndex();
+  Bun.gc(true);
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < 100_000; n++) {
+    const one = request(['{"id":1}']);
+    const id = `018bcfe5-6803-7b54-a1b2-${String(n).padStart(12, "0")}`;
+    index.add({ ...entryOf(one), id, hashes: [n % 50_000] });
+  }
+  Bun.gc(true);
+  expect((process.memoryUsage().heapUsed - before) / 1e6).toBeLessThan(100);
+  const began = performance.now();
+  for (let n = 0; n < 100_000; n++) index.ahead("public", "t", { hashes: [n], version: 1000 });
+  for (const entry of [...index.all()]) index.remove(entry);
+  expect(performance.now() - began).toBeLessThan(2_000);
+  expect([index.size, index.bytes]).toEqual([0, 0]);
+});

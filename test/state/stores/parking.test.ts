@@ -1,0 +1,195 @@
+// What is parked, over both databases: what a run stores, and what people do with it.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
+import { openState, type State } from "../../../src/state/open-state.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
+import { storedConnector } from "../../support/sample-connector.ts";
+
+const key = Buffer.alloc(32, 7).toString("base64");
+const idOf = (n: number) => `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`;
+
+function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage {
+  const body = Bun.zstdCompressSync(Buffer.from(`[{"id":${n},"v":"ä\\u0000"}]`));
+  return {
+    ...{ id: idOf(n), schema: "public", table: "orders", hashes: [n, -2147483648], isWide: false },
+    ...{ minVersion: 1_700_000_000_000_000 + n, maxVersion: 1_700_000_000_000_000 + n, isOfCopy: false },
+    ...{
+      bytes: 30,
+      keys: `[{"id":"9007199254740993"}]`,
+      rows: 1,
+      body: new Uint8Array(body),
+      firstLsn: "0/1",
+    },
+    ...{ committedAtMs: 1_700_000_000_000, cause: "refused" },
+    attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: 'no "x"' }],
+    ...change,
+  };
+}
+
+for (const kind of ["pglite", "postgres"] as const) {
+  describe(`parking over ${kind}`, () => {
+    let state: State;
+    let directory: string;
+    let server: PostgresServer | null = null;
+    const page = { after: null, limit: 100, schema: null, table: null, isDiscarded: false };
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+      if (kind === "postgres") server = await PostgresServer.start();
+      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+      const dataDirectory = join(directory, "data");
+      state = await openState({
+        databaseUrl,
+        dataDirectory,
+        encryptionKey: key,
+        instance: crypto.randomUUID(),
+      });
+    });
+
+    afterAll(async () => {
+      await state[Symbol.asyncDispose]();
+      await server?.[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    async function connector(id: string) {
+      await state.connectors.insert(storedConnector(id));
+      const park = (...messages: ParkedMessage[]) =>
+        state.parking.answer(id, { kind: "park", messages }, null);
+      const load = async (after = 0) =>
+        (await state.parking.answer(id, { kind: "load", after }, null)) as ParkedPage;
+      const look = async (askedSince: string | null = null) =>
+        (await state.parking.answer(id, { kind: "look", askedSince }, null)) as ParkedWishes;
+      return { park, load, look };
+    }
+
+    test("a message is there as it was parked, once", async () => {
+      const { park, load } = await connector("one");
+      await park(message(2), message(1));
+      await park(message(1, { schema: "other" }), message(3, { isWide: true, hashes: [], firstLsn: null }));
+      const { entries, next } = await load();
+      expect(next).toBeNull();
+      expect(entries.map(({ entry }) => entry.id)).toEqual([idOf(2), idOf(1), idOf(3)]);
+      const {
+        body: _,
+        keys: __,
+        rows: ___,
+        firstLsn: ____,
+        committedAtMs,
+        cause,
+        attempts,
+        ...entry
+      } = message(2);
+      expect(entries[0]).toEqual({ entry, isSettled: false });
+      const { parked } = await state.parked.list("one", page);
+      expect(parked[1]).toMatchObject({
+        schema: "public",
+        state: "Parked",
+        keys: [{ id: "9007199254740993" }],
+        cause,
+        attempts,
+      });
+      expect(parked[2]!.first_lsn).toBeUndefined();
+      expect(new Date(committedAtMs).toISOString()).toBe(parked[0]!.committed_at);
+      const shown = await state.parked.find("one", idOf(2), true);
+      expect(shown?.body).toBe('[{"id":2,"v":"ä\\u0000"}]');
+      expect(await state.parking.answer("one", { kind: "body", id: idOf(2) }, null)).toEqual(message(2).body);
+      expect([...(await state.parked.totals(null))]).toContainEqual(["one", { messages: 3, bytes: 90 }]);
+    });
+
+    test("pages, tables and names with quotes", async () => {
+      const { park } = await connector("pages");
+      const tables = [`o'rders"`, "orders"];
+      await park(...Array.from({ length: 25 }, (_, n) => message(n, { table: tables[n % 2]! })));
+      const seen: string[] = [];
+      for (let after: string | null = null, first = true; first || after !== null; first = false) {
+        const { parked, next } = await state.parked.list("pages", { ...page, after, limit: 10 });
+        seen.push(...parked.map(({ id }) => id));
+        after = next;
+      }
+      expect(seen).toEqual(Array.from({ length: 25 }, (_, n) => idOf(n)));
+      const { parked } = await state.parked.list("pages", { ...page, table: tables[0]! });
+      expect(parked.length).toBe(13);
+    });
+
+    test("what is asked for is told until it was tried, and attempts are kept", async () => {
+      const { park, look } = await connector("ask");
+      await park(message(1), message(2), message(3));
+      expect(await look()).toEqual({ wanted: [], askedUntil: null, discarded: [] });
+      expect(await state.parked.ask("ask", { id: idOf(2) })).toBe(1);
+      const first = await look();
+      expect(first.wanted).toEqual([idOf(2)]);
+      expect(await state.parked.ask("ask", {})).toBe(3);
+      const second = await look(first.askedUntil);
+      expect(second.wanted).toEqual([idOf(1), idOf(2), idOf(3)]);
+      expect((await look(second.askedUntil)).wanted).toEqual([]);
+      const at = "2026-02-02T00:00:00.000Z";
+      for (const status of [401, 402, 403])
+        await state.parking.answer("ask", { kind: "refused", id: idOf(1), attempts: [{ at, status }] }, null);
+      await state.parking.answer("ask", { kind: "delivered", id: idOf(2) }, null);
+      await state.parking.answer("ask", { kind: "tried", askedUntil: second.askedUntil! }, null);
+      const { parked } = await state.parked.list("ask", page);
+      expect(parked.map(({ id, state: is }) => [id, is])).toEqual([
+        [idOf(1), "Parked"],
+        [idOf(3), "Parked"],
+      ]);
+      expect(parked[0]!.attempts.map(({ status }) => status)).toEqual([400, 402, 403]);
+      expect(await state.parked.find("ask", idOf(2), false)).toBeNull();
+    });
+
+    test("a discard is on record, is told, and asks for what waited behind it", async () => {
+      const { park, load, look } = await connector("discard");
+      await park(message(1, { hashes: [1] }), message(2, { hashes: [2] }), message(3, { hashes: [1, 3] }));
+      await park(message(4, { hashes: [1], table: "others" }));
+      expect(await state.parked.discard("discard", { id: idOf(1) }, "ann")).toBe(1);
+      expect(await state.parked.discard("discard", { id: idOf(1) }, "bob")).toBe(0);
+      const { wanted, discarded } = await look();
+      expect([wanted, discarded]).toEqual([[idOf(3)], [idOf(1)]]);
+      const list = await state.parked.list("discard", { ...page, isDiscarded: true });
+      expect(list.parked).toMatchObject([{ id: idOf(1), state: "Discarded", discarded_by: "ann" }]);
+      expect(await state.parking.answer("discard", { kind: "body", id: idOf(1) }, null)).toBeNull();
+      expect((await load()).entries.map(({ isSettled }) => isSettled)).toEqual([true, false, false, false]);
+      await state.parking.answer("discard", { kind: "sweep", version: 1_700_000_000_000_001 }, null);
+      expect((await load()).entries.length).toBe(3);
+      expect((await state.parked.list("discard", { ...page, isDiscarded: true })).parked.length).toBe(1);
+      expect(
+        await state.parked.discard("discard", { table: "orders", before: new Date().toISOString() }, "ann"),
+      ).toBe(2);
+      expect(await state.parked.discard("discard", {}, "ann")).toBe(1);
+    });
+
+    test("a message without a key: all of its table waits behind it", async () => {
+      const { park, look } = await connector("wide");
+      await park(message(1, { isWide: true, hashes: [] }), message(2), message(3, { table: "others" }));
+      await state.parked.discard("wide", { id: idOf(1) }, "ann");
+      expect((await look()).wanted).toEqual([idOf(2)]);
+    });
+
+    test("cuts are kept until they are passed, and nothing is left of a connector that begins again", async () => {
+      const { park, load } = await connector("cuts");
+      const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxVersion: 10, isOfCopy: false };
+      const ofCopy = { ...cut, key: idOf(2), isOfCopy: true };
+      for (const each of [cut, { ...cut, parts: [] }, ofCopy])
+        await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
+      const byKey = async () => (await load()).cuts.toSorted((a, b) => a.key.localeCompare(b.key));
+      expect(await byKey()).toEqual([cut, ofCopy]);
+      await state.parking.answer("cuts", { kind: "sweep", version: 10 }, null);
+      expect(await byKey()).toEqual([ofCopy]);
+      await park(message(1));
+      await state.parking.remove("cuts", null);
+      expect(await load()).toEqual({ entries: [], cuts: [], next: null });
+    });
+
+    test("a run under another term stores nothing", async () => {
+      await connector("term");
+      const call = { kind: "park", messages: [message(1)] } as const;
+      const error = await state.parking.answer("term", call, 7).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: "lease_lost" });
+      expect((await state.parked.list("term", page)).parked).toEqual([]);
+    });
+  });
+}
