@@ -78,7 +78,7 @@ function apiRoutes(services: Services, version: string, accessOf: AccessOf, call
     .use(connectorRoutes(services.connectors))
     .use(commandRoutes(services.connectors))
     .use(taskRoutes(services.tasks))
-    .use(parkedRoutes(services.parked, callerOf))
+    .use(parkedRoutes(services.parked, callerOf, accessOf))
     .use(tableRoutes(services.connectors))
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))

@@ -1,6 +1,14 @@
 // The pages and their addresses. Pure.
 
-export const connectorTabs = ["overview", "tables", "tasks", "history", "doctor", "configuration"] as const;
+export const connectorTabs = [
+  "overview",
+  "tables",
+  "tasks",
+  "parked",
+  "history",
+  "doctor",
+  "configuration",
+] as const;
 export type ConnectorTab = (typeof connectorTabs)[number];
 
 /** The steps of the form of a connector; `json`: all of it as text. */

@@ -1,6 +1,7 @@
 // One connector: how it is, what it carries, what happened to it, and what can be done about it.
 
 import { useEffect, useRef } from "preact/hooks";
+import { sinkKind } from "../../connector/endpoints.ts";
 import type { KnownConnector } from "../../connector/known-connector.ts";
 import { needyTables } from "../../connector/needy-tables.ts";
 import { Failure, Notice } from "../../parts/notice.tsx";
@@ -12,6 +13,7 @@ import { DoctorTab } from "./doctor/doctor-tab.tsx";
 import { ConnectorHead } from "./head/connector-head.tsx";
 import { HistoryTab } from "./history/history-tab.tsx";
 import { OverviewTab } from "./overview/overview-tab.tsx";
+import { ParkedTab } from "./parked/parked-tab.tsx";
 import { TablesTab } from "./tables/tables-tab.tsx";
 import { TasksTab } from "./tasks/tasks-tab.tsx";
 import { useConnector } from "./use-connector.ts";
@@ -47,7 +49,10 @@ export function ConnectorPage({ id, tab }: ConnectorPageProps) {
       return (
         <>
           <ConnectorHead entry={shown.entry} />
-          <Tabs id={id} tab={tab} setAside={needyTables(shown.entry.status).length} />
+          <Tabs
+            {...{ id, tab, parks: sinkKind(shown.entry.connector) === "Webhook" }}
+            setAside={needyTables(shown.entry.status).length}
+          />
           <Tab entry={shown.entry} tab={tab} />
         </>
       );
@@ -58,6 +63,7 @@ const tabNames: Readonly<Record<ConnectorTab, string>> = {
   overview: "Overview",
   tables: "Tables",
   tasks: "Tasks",
+  parked: "Parked",
   history: "History",
   doctor: "Doctor",
   configuration: "Configuration",
@@ -65,9 +71,11 @@ const tabNames: Readonly<Record<ConnectorTab, string>> = {
 
 interface TabsProps extends ConnectorPageProps {
   readonly setAside: number;
+  /** Its sink is of a kind that can park messages. */
+  readonly parks: boolean;
 }
 
-function Tabs({ id, tab, setAside }: TabsProps) {
+function Tabs({ id, tab, setAside, parks }: TabsProps) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     // On a phone there is no room for all.
@@ -75,21 +83,23 @@ function Tabs({ id, tab, setAside }: TabsProps) {
   }, [tab]);
   return (
     <nav class="tabs" aria-label="Parts of the connector" ref={nav}>
-      {connectorTabs.map((name) => (
-        <Link
-          key={name}
-          to={{ page: "connector", id, tab: name }}
-          {...(name === tab && { "aria-current": "page" as const })}
-        >
-          {tabNames[name]}
-          {name === "tables" && setAside > 0 && (
-            <span class="tab-count tone-warning">
-              {setAside}
-              <span class="only-spoken"> set aside</span>
-            </span>
-          )}
-        </Link>
-      ))}
+      {connectorTabs
+        .filter((name) => parks || name !== "parked")
+        .map((name) => (
+          <Link
+            key={name}
+            to={{ page: "connector", id, tab: name }}
+            {...(name === tab && { "aria-current": "page" as const })}
+          >
+            {tabNames[name]}
+            {name === "tables" && setAside > 0 && (
+              <span class="tab-count tone-warning">
+                {setAside}
+                <span class="only-spoken"> set aside</span>
+              </span>
+            )}
+          </Link>
+        ))}
     </nav>
   );
 }
@@ -102,6 +112,8 @@ function Tab({ entry, tab }: { readonly entry: KnownConnector; readonly tab: Con
       return <TablesTab entry={entry} />;
     case "tasks":
       return <TasksTab entry={entry} />;
+    case "parked":
+      return <ParkedTab entry={entry} />;
     case "history":
       return <HistoryTab entry={entry} />;
     case "doctor":

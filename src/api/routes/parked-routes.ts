@@ -5,6 +5,8 @@ import { Elysia } from "elysia";
 import type { ParkedSelection } from "../../connector/parked-message.ts";
 import { invalidRequest } from "../../connector/request/check-request.ts";
 import { strictObject } from "../../connector/request/schema-forms.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { AccessOf } from "../guards/authentication.ts";
 import { parseJson } from "../guards/json-body.ts";
 import { ConnectorPath, knownConnectorId, knownParkedId, ParkedPath } from "../guards/path-ids.ts";
 import { NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
@@ -29,7 +31,8 @@ const details = {
     operationId: "getParked",
     tags,
     summary: "Get a parked message",
-    description: "With `body=1`: also what is sent.",
+    description:
+      "With `body=1`: also what is sent, which is rows of the source. Credentials that may only read do not get it: 403.",
   },
   retryParked: {
     operationId: "retryParked",
@@ -81,7 +84,7 @@ const BodyQuery = strictObject({
 
 const answers = { 202: schemas.ParkedCount, ...problems(404, 422) };
 
-export function parkedRoutes(parked: ParkedService, callerOf: CallerOf) {
+export function parkedRoutes(parked: ParkedService, callerOf: CallerOf, accessOf: AccessOf) {
   return new Elysia({
     name: "parked-routes",
     prefix: "/api/v1/connectors/:connector_id/parked",
@@ -106,16 +109,16 @@ export function parkedRoutes(parked: ParkedService, callerOf: CallerOf) {
     )
     .get(
       "/:parked_id",
-      async ({ params, query }) =>
-        parked.get(
-          knownConnectorId(params.connector_id),
-          knownParkedId(params.parked_id),
-          query.body === "1",
-        ),
+      async ({ params, query, request }) => {
+        const withBody = query.body === "1";
+        if (withBody && accessOf(request) !== "Full") throw bodyForbidden();
+        const id = knownConnectorId(params.connector_id);
+        return await parked.get(id, knownParkedId(params.parked_id), withBody);
+      },
       {
         params: ParkedPath,
         query: BodyQuery,
-        response: { 200: schemas.Parked, ...problems(404) },
+        response: { 200: schemas.Parked, ...problems(403, 404) },
         detail: details.getParked,
       },
     )
@@ -174,6 +177,12 @@ export function parkedRoutes(parked: ParkedService, callerOf: CallerOf) {
         detail: details.discardParked,
       },
     );
+}
+
+function bodyForbidden(): MillraceError {
+  const text =
+    "These credentials may only read, and the rows of a message are not shown to them. Leave out body=1.";
+  return new MillraceError("forbidden", text);
 }
 
 /** Throws `invalid_request` for a time that there is not. */

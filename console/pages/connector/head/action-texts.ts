@@ -76,6 +76,7 @@ function reinitialize(connector: Config): readonly string[] {
   return [
     `The run ends, the slot is made again, and every table is copied from its beginning. ${sink}`,
     "With large tables that takes long, and loads source and sink. The stream begins when the copies are done.",
+    ...parkedToo(connector),
   ];
 }
 
@@ -88,7 +89,11 @@ function deletion(connector: Config): readonly string[] {
       ? "At the sink the tables stay with their rows, and so does the schema millrace: drop that when no connector writes there any more."
       : "What the sink has got stays there.";
   const wait = "If the source cannot be reached, the deletion waits for it.";
-  return [atSource, atSink, ...(streams(connector) ? [wait] : [])];
+  return [atSource, atSink, ...parkedToo(connector), ...(streams(connector) ? [wait] : [])];
+}
+
+function parkedToo(connector: Config): readonly string[] {
+  return sinkKind(connector) === "Webhook" ? ["Messages that are parked are discarded."] : [];
 }
 
 const forcedDeletion: readonly string[] = [

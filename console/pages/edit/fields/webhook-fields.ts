@@ -6,6 +6,8 @@ import { debeziumFields, formatField } from "./message-fields.ts";
 const auth = "/sink/webhook/auth";
 const headers = "/sink/webhook/headers";
 const retry = "/sink/webhook/retry";
+const exhausted = "/sink/webhook/on_exhausted";
+const park = `${exhausted}/park` as const;
 
 export const webhookGroups: readonly GroupSpec[] = [
   {
@@ -96,6 +98,24 @@ export const webhookGroups: readonly GroupSpec[] = [
       number(`${retry}/max_retry_duration_ms`, "For at most (ms)", { width: 2, hint: "0: unlimited." }),
       number(`${retry}/initial_backoff_ms`, "First delay (ms)", { width: 2 }),
       number(`${retry}/max_backoff_ms`, "Largest delay (ms)", { width: 2 }),
+    ],
+  },
+  {
+    title: "What is refused for ever",
+    fields: [
+      union(
+        exhausted,
+        "Then",
+        { stop: "The connector stops there", park: "Set it aside, and go on with the rest" },
+        {
+          hint: "Also when the retries are used up. Later rows of the same keys wait behind what is set aside.",
+        },
+      ),
+      number(`${park}/max_messages`, "Most messages set aside", { under: park, width: 2 }),
+      number(`${park}/max_bytes`, "Most bytes of them", { under: park, width: 2 }),
+      number(`${park}/retry_every_minutes`, "Send them again every (minutes)", {
+        ...{ under: park, width: 2, hint: "0: when somebody asks." },
+      }),
     ],
   },
 ];

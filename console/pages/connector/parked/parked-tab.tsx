@@ -1,0 +1,105 @@
+import { useState } from "preact/hooks";
+import type { GivenConnector } from "../../../../src/connector/connector.ts";
+import type { Parked } from "../../../../src/connector/parked-message.ts";
+import { answer } from "../../../api/client.ts";
+import { useConsole } from "../../../console-context.ts";
+import { Button } from "../../../parts/button.tsx";
+import { Confirm } from "../../../parts/confirm.tsx";
+import { Failure } from "../../../parts/notice.tsx";
+import { useLoaded } from "../../../store/use-loaded.ts";
+import { ParkedItem } from "./parked-item.tsx";
+
+const pageSize = 50;
+const everyMs = 3_000;
+
+type Wish = { readonly what: "retry" | "discard"; readonly message: Parked | null };
+
+/** What the receiver refused, a page at a time, and what can be done with it. */
+export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
+  const { api, access } = useConsole();
+  const { id } = entry.connector;
+  /** Where the pages before this one, and this one, begin. */
+  const [places, setPlaces] = useState<readonly (string | undefined)[]>([undefined]);
+  const [wish, setWish] = useState<Wish | null>(null);
+  const after = places.at(-1);
+  const path = api.connectors({ connector_id: id }).parked;
+  const load = () => answer(path.get({ query: { limit: String(pageSize), ...(after && { after }) } }));
+  const { data, error, reload } = useLoaded(load, [id, after], everyMs);
+  const canAct = access === "Full";
+  const hasAny = data !== null && data.parked.length > 0;
+  return (
+    <section class="stack" aria-labelledby="parked-title">
+      <div class="row apart">
+        <div>
+          <h2 id="parked-title">Parked</h2>
+          <p class="small soft">What the receiver refused, and what waits behind it. The rest goes on.</p>
+        </div>
+        {canAct && hasAny && (
+          <div class="row">
+            <Button onClick={() => setWish({ what: "retry", message: null })}>Send all again</Button>
+            <Button kind="danger" onClick={() => setWish({ what: "discard", message: null })}>
+              Discard all
+            </Button>
+          </div>
+        )}
+      </div>
+      {error !== null && !data && (
+        <Failure title="What is parked cannot be shown" error={error} retry={reload} />
+      )}
+      {!data && error === null && <p class="soft">Loading…</p>}
+      {data?.parked.length === 0 && <p class="soft">Nothing is parked{after ? " here" : ""}.</p>}
+      {data && hasAny && (
+        <ul class="tasks">
+          {data.parked.map((message) => (
+            <ParkedItem
+              key={message.id}
+              {...{ id, message, canAct, ask: (what: Wish["what"]) => setWish({ what, message }) }}
+            />
+          ))}
+        </ul>
+      )}
+      <div class="row">
+        {places.length > 1 && <Button onClick={() => setPlaces(places.slice(0, -1))}>Earlier</Button>}
+        {data?.next && <Button onClick={() => setPlaces([...places, data.next ?? undefined])}>Later</Button>}
+      </div>
+      {wish && <ParkedDialog {...{ entry, wish, onDone: reload, onClose: () => setWish(null) }} />}
+    </section>
+  );
+}
+
+interface ParkedDialogProps {
+  readonly entry: GivenConnector;
+  readonly wish: Wish;
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+function ParkedDialog({ entry, wish: { what, message }, onDone, onClose }: ParkedDialogProps) {
+  const { api } = useConsole();
+  const { connector, status } = entry;
+  const run = async () => {
+    const all = api.connectors({ connector_id: connector.id }).parked;
+    const one = message && all({ parked_id: message.id });
+    if (one) await answer(what === "retry" ? one.retry.post() : one.discard.post());
+    else await answer(what === "retry" ? all.retry.post({}) : all.discard.post({}));
+    onDone();
+  };
+  const object = message ? "this message" : "all that is parked";
+  const isIdle = status.state.shutdown || status.state.disabled || status.status.failed;
+  if (what === "discard")
+    return (
+      <Confirm {...{ title: `Discard ${object}`, action: "Discard", isDangerous: true, run, onClose }}>
+        <p>
+          {message ? "Its rows are" : "The rows are"} never sent, and cannot be brought back from here. Who
+          asked for it, and when, is kept for 7 days.
+        </p>
+        {message && <p class="small soft">What waits behind it is sent.</p>}
+      </Confirm>
+    );
+  return (
+    <Confirm {...{ title: `Send ${object} again`, action: "Send again", run, onClose }}>
+      <p>The rows of each key go in their order. What is refused again stays, with all behind it.</p>
+      {isIdle && <p class="small strong">The connector does not run now: it happens when it does.</p>}
+    </Confirm>
+  );
+}

@@ -1,0 +1,44 @@
+// What is parked, over HTTP: who may read bodies, and who is named in the record of a discard.
+
+import { expect, test } from "bun:test";
+import { callerName } from "../../src/api/guards/caller-name.ts";
+import { createApp } from "../../src/app.ts";
+import { memoryServices } from "./memory-services.ts";
+
+const token = "a-token-that-may-write";
+const readToken = "a-token-that-may-read";
+const authentication = {
+  ...{ basic: { username: "ann", password: "secret" }, bearer: { token } },
+  readOnly: { basic: null, bearer: { token: readToken } },
+};
+const id = "01a20593-6296-769f-bd72-783bcd281407";
+
+function basic(pair: string): string {
+  return `Basic ${Buffer.from(pair).toString("base64")}`;
+}
+
+test("credentials that may only read get no bodies, and move nothing", async () => {
+  const services = memoryServices();
+  const app = createApp({ services, authentication, acceptsHost: null, version: "0", reportFault: () => "" });
+  const call = async (path: string, bearer: string, method = "GET") => {
+    const url = `http://localhost/api/v1/connectors/none/parked/${path}`;
+    return (await app.handle(new Request(url, { method, headers: { authorization: `Bearer ${bearer}` } })))
+      .status;
+  };
+  expect(await call(`${id}?body=1`, readToken)).toBe(403);
+  expect(await call(`${id}?body=0`, readToken)).toBe(404);
+  expect(await call(`${id}?body=1`, token)).toBe(404);
+  expect(await call(`${id}/discard`, readToken, "POST")).toBe(403);
+  expect(await call("no-id", token)).toBe(404);
+});
+
+test("a caller is known by the name of the credential", () => {
+  const nameOf = callerName(authentication);
+  const request = (authorization?: string) =>
+    new Request("http://localhost/", authorization ? { headers: { authorization } } : {});
+  expect(nameOf(request(basic("ann:secret")))).toBe("ann");
+  expect(nameOf(request(`Bearer ${token}`))).toBe("API token");
+  const open = callerName({ basic: null, bearer: null });
+  for (const header of [undefined, basic("mallory:x"), "Bearer x"])
+    expect(open(request(header))).toBe("anonymous");
+});
