@@ -4,7 +4,7 @@
 import { expect, test } from "bun:test";
 import { type Alert, windowMs } from "../../src/alerts/alert.ts";
 import { AlertWatch } from "../../src/alerts/alert-watch.ts";
-import { retryingMs, settledMs } from "../../src/alerts/connector-alerts.ts";
+import { ConnectorAlerts, retryingMs, settledMs } from "../../src/alerts/connector-alerts.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import { saying } from "../../src/errors/answer-in-reason.ts";
 import { rowOf } from "../../src/errors/row-in-reason.ts";
@@ -239,4 +239,23 @@ test("no row value is in an alert, and its text is one plain line of bounded len
     expect(text).not.toMatch(/[\n<>]/);
     expect(text.length).toBeLessThanOrEqual(1_000);
   }
+});
+
+test("parked messages are told once in 15 minutes, by table", () => {
+  const alerts = new ConnectorAlerts("orders");
+  const table = { schema: "public", name: "orders" };
+  alerts.parked({ ...table, messages: 1 }, 1_000);
+  const [first] = alerts.due(1_000);
+  expect(first).toMatchObject({
+    type: "message.parked",
+    data: { count: 1, tables: [{ ...table, messages: 1 }] },
+  });
+  expect(first!.text).toBe(
+    'A message of public.orders was parked by connector orders: the receiver refused it. "millrace parked list orders" shows what is parked.',
+  );
+  alerts.parked({ ...table, messages: 2 }, 2_000);
+  alerts.parked({ ...table, messages: 3 }, 3_000);
+  expect(alerts.due(3_000)).toEqual([]);
+  const [second] = alerts.due(1_000 + 15 * 60_000);
+  expect(second).toMatchObject({ atMs: 2_000, data: { count: 5 } });
 });

@@ -81,6 +81,13 @@ export class ParkedIndex {
     return !this.#tables.has(nameOf({ schema, table }));
   }
 
+  /** Whether nothing here has to do with rows that have these hashes, each one at least. */
+  isClearOf(schema: string, table: string, hashes: readonly number[]): boolean {
+    const found = this.#tables.get(nameOf({ schema, table }));
+    if (!found) return true;
+    return found.wide.entries.length === 0 && !hashes.some((hash) => found.chains.has(hash));
+  }
+
   /** The first message that a row waits behind; null: it need not wait. One that came before the message does not. */
   ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
     const found = this.#tables.get(nameOf({ schema, table }));

@@ -174,10 +174,13 @@ export class Parking implements UndeliverableRequests {
     store.sweep(version).catch(() => undefined);
   }
 
-  /** Null: nothing of its table is parked. */
+  /** Null: nothing that is parked has to do with it. */
   #divide(request: OutgoingRequest): Division | null {
-    const { schema, table, touches } = request;
-    if (this.parked.lacks(schema, table) && this.settled.lacks(schema, table)) return null;
+    const { schema, table, touches, barrier } = request;
+    const isClear = (index: ParkedIndex) =>
+      index.lacks(schema, table) ||
+      (!barrier && touches.length > 0 && index.isClearOf(schema, table, touches));
+    if (isClear(this.parked) && isClear(this.settled)) return null;
     if (isMarked(request)) return divideRequest(request, this.parked, this.settled);
     const place = { hashes: touches, version: Number.POSITIVE_INFINITY };
     const isAhead = this.parked.ahead(schema, table, place) !== null;

@@ -15,10 +15,9 @@ export type RowsRequest = OutgoingRequest & { readonly rowMarks: RequestRows };
 
 /** Where its rows stand in the order of their keys. */
 export function placesOf({ touches, rowMarks }: RowsRequest): RowPlace[] {
-  return rowMarks.versions.map((version, i) => ({
-    hashes: touches.slice(i === 0 ? 0 : rowMarks.touchEnds[i - 1]!, rowMarks.touchEnds[i]!),
-    version,
-  }));
+  const { versions, touchEnds } = rowMarks;
+  const endOf = (row: number) => (row < 0 ? 0 : (touchEnds?.[row] ?? row + 1));
+  return versions.map((version, row) => ({ hashes: touches.slice(endOf(row - 1), endOf(row)), version }));
 }
 
 /** The first half of the rows, and the second. */

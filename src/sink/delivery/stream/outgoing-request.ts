@@ -24,8 +24,8 @@ export interface OutgoingRequest {
 export interface RequestRows {
   /** Where a row ends in the body. The next begins a byte later. */
   readonly ends: readonly number[];
-  /** How many of the request's `touches` come up to its end. */
-  readonly touchEnds: readonly number[];
+  /** How many of the request's `touches` come up to its end; null: each row has one. */
+  readonly touchEnds: readonly number[] | null;
   readonly versions: readonly number[];
   /** The body is the only row itself; otherwise an array. */
   readonly isBare: boolean;

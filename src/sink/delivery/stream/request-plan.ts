@@ -141,7 +141,7 @@ class OpenRequest {
 
 class RowMarks implements RequestRows {
   readonly ends: number[] = [];
-  readonly touchEnds: number[] = [];
+  touchEnds: number[] | null = null;
   readonly versions: number[] = [];
   readonly isOfCopy: boolean;
   readonly keyColumns: readonly string[];
@@ -159,7 +159,11 @@ class RowMarks implements RequestRows {
 
   add(end: number, touches: number, version: number): void {
     this.ends.push(end);
-    this.touchEnds.push(touches);
     this.versions.push(version);
+    if (this.touchEnds) this.touchEnds.push(touches);
+    else if (touches !== this.ends.length) {
+      this.touchEnds = Array.from({ length: this.ends.length - 1 }, (_, row) => row + 1);
+      this.touchEnds.push(touches);
+    }
   }
 }

@@ -224,3 +224,47 @@ test("what was not answered is parked as it is, whatever its rows", async () => 
   expect(at.receiver.delivered[0]!.headers["idempotency-key"]).toBe(first!.headers["idempotency-key"]!);
   expect(at.receiver.delivered[0]!.body).toBe(first!.body);
 });
+
+test("a row of 50 MB is parked, and arrives as it was", async () => {
+  const at = await bench("bad");
+  const { sink, write } = await at.life();
+  const large = `bad${"x".repeat(50_000_000)}`;
+  await write([transaction(1, [insert(1), insert(2, large), insert(3)])]);
+  await sink.flush();
+  expect(at.parked.map(({ message: { keys, bytes } }) => [keys, bytes > 50_000_000])).toEqual([
+    ['[{"id":2}]', true],
+  ]);
+  expect(at.parked[0]!.message.body.length).toBeLessThan(1_000_000);
+  const sent = at.receiver.requests.find(({ body }) => body.includes("bad"))!.body;
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0, { timeoutMs: 20_000 });
+  expect(at.receiver.delivered.some(({ body }) => body === sent)).toBeTrue();
+}, 60_000);
+
+test("a receiver that refuses everything fills the parking within bounded attempts, and one retry empties it", async () => {
+  const at = await bench("id");
+  const on_exhausted = { park: { max_messages: 300 } };
+  const rows = [
+    transaction(
+      1,
+      ids(1, 2_000).map((id) => insert(id)),
+    ),
+  ];
+  const life = await at.life({ on_exhausted });
+  await life.write(rows);
+  expect(await life.sink.flush().catch((error: unknown) => error)).toMatchObject({ code: "parking_full" });
+  expect(at.receiver.requests.length).toBeLessThan(1_500);
+  await life.rig[Symbol.asyncDispose]();
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  const next = await at.life({ on_exhausted });
+  await next.write(rows);
+  await next.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0, { timeoutMs: 20_000 });
+  expect(at.rows.toSorted()).toEqual(
+    ids(1, 2_000)
+      .map((id) => `${id} u${id}`)
+      .toSorted(),
+  );
+}, 60_000);
