@@ -231,10 +231,12 @@ function createServices(parts: ServiceParts): Services {
   const { state, statuses, metrics, events, samples, settings } = parts;
   const newId = () => Bun.randomUUIDv7();
   const doctor = new LiveDoctorService({
-    connectors: async () =>
-      (await state.connectors.list()).map(({ id, config, initialized, runId }) => ({
-        ...{ config, initialized, status: statuses.status({ id, runId }) },
-      })),
+    connectors: async () => {
+      const [connectors, parked] = await Promise.all([state.connectors.list(), state.parked.totals(null)]);
+      return connectors.map(({ id, config, initialized, runId }) => ({
+        ...{ config, initialized, status: statuses.status({ id, runId }), parked: parked.get(id) },
+      }));
+    },
     stateTrouble: () => stateTrouble(state),
     threadTrouble: () => threadTrouble(parts.threads),
     examineDisk: () => examineDisk(settings.dataDirectory),

@@ -6,11 +6,12 @@ import type { SinkConfig } from "../connector/config/sink-config.ts";
 import type { SourceConfig } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
+import type { ParkedTotal } from "../connector/parked-message.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { type ExaminedInstallation, holderFindings, replicaFindings } from "./replica-findings.ts";
-import { statusFindings } from "./status-findings.ts";
+import { parkedFindings, statusFindings } from "./status-findings.ts";
 import { validationFindings } from "./validation-findings.ts";
 
 /** A stored connector with its current status. */
@@ -18,6 +19,8 @@ export interface ExaminedConnector {
   readonly config: ConnectorConfig;
   readonly initialized: boolean;
   readonly status: ConnectorStatus;
+  /** What is parked of it; absent: nothing. */
+  readonly parked?: ParkedTotal | undefined;
 }
 
 export interface DoctorContext {
@@ -98,7 +101,7 @@ export class LiveDoctorService implements DoctorService {
   }
 
   async #examineConnector(
-    { config, initialized, status }: ExaminedConnector,
+    { config, initialized, status, parked }: ExaminedConnector,
     signal: AbortSignal,
   ): Promise<Finding[]> {
     const [source, sink] = await Promise.all([
@@ -106,7 +109,8 @@ export class LiveDoctorService implements DoctorService {
       this.#examineSink(config, signal),
     ]);
     const holder = this.#ofInstallation((installation) => holderFindings(config.id, installation));
-    return [...statusFindings(config.id, status), ...holder, ...source, ...sink];
+    const own = [...statusFindings(config.id, status), ...parkedFindings(config.id, parked)];
+    return [...own, ...holder, ...source, ...sink];
   }
 
   #ofInstallation(find: (installation: ExaminedInstallation) => readonly Finding[]): readonly Finding[] {

@@ -1,6 +1,7 @@
 // Findings from a connector's own status. Pure.
 
 import { type Finding, fine } from "../connector/diagnosis.ts";
+import type { ParkedTotal } from "../connector/parked-message.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import { lossCodes } from "../errors/error-codes.ts";
 
@@ -8,6 +9,14 @@ const maxLagSeconds = 60;
 
 export function statusFindings(id: string, status: ConnectorStatus): Finding[] {
   return [...healthFindings(id, status), ...lagFindings(status), ...setAsideFindings(status)];
+}
+
+export function parkedFindings(id: string, parked: ParkedTotal | undefined): Finding[] {
+  if (!parked || parked.messages === 0) return [];
+  const what = parked.messages === 1 ? "1 message is" : `${parked.messages} messages are`;
+  const finding = `${what} parked: the receiver refused them, or they wait behind one that it refused. Repair the receiver, then have them sent again.`;
+  const commands = [`millrace parked list ${id}`, `millrace parked retry ${id}`];
+  return [{ about: "status", severity: "warning", finding, commands }];
 }
 
 function healthFindings(id: string, { state, status, last_error: lastError }: ConnectorStatus): Finding[] {

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { examineDisk, judgeDisk } from "../../src/doctor/disk-space.ts";
-import { statusFindings } from "../../src/doctor/status-findings.ts";
+import { parkedFindings, statusFindings } from "../../src/doctor/status-findings.ts";
 import { validationFindings } from "../../src/doctor/validation-findings.ts";
 import { judgeClock } from "../../src/source/postgres/checks/source-findings.ts";
 
@@ -58,5 +58,13 @@ test("a failed validation without a failed test is reported", () => {
   const events = [{ start: {} }, { failed: { reason: "The server did not answer within 60 s." } }];
   expect(validationFindings("sink", events)).toEqual([
     { about: "sink", severity: "failed", finding: "The server did not answer within 60 s.", commands: [] },
+  ]);
+});
+
+test("what is parked is a warning, with the commands that show and empty it", () => {
+  expect(parkedFindings("orders", undefined)).toEqual([]);
+  expect(parkedFindings("orders", { messages: 0, bytes: 0 })).toEqual([]);
+  expect(parkedFindings("orders", { messages: 2, bytes: 90 })).toMatchObject([
+    { severity: "warning", commands: ["millrace parked list orders", "millrace parked retry orders"] },
   ]);
 });

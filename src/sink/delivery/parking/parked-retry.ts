@@ -47,6 +47,8 @@ export class ParkedRetry implements RetryView {
   #isStopping = false;
   #waiters: (() => void)[] = [];
   readonly #stop = new AbortController();
+  /** Ends what is being waited for, but no attempt. */
+  readonly #pauses = new AbortController();
   #watching: Promise<void> | null = null;
   #lastRoundMs: number;
 
@@ -103,6 +105,7 @@ export class ParkedRetry implements RetryView {
   /** Begins nothing new. Resolves when what is under way has ended, or `signal` has aborted it. */
   async stop(signal: AbortSignal): Promise<void> {
     this.#isStopping = true;
+    this.#pauses.abort(new Error("stopped"));
     for (const entries of [this.#ready, this.#early, this.#wanted]) entries.clear();
     this.#wake();
     const abort = () => this.#stop.abort(signal.reason);
@@ -123,7 +126,7 @@ export class ParkedRetry implements RetryView {
       while (!this.#isStopping && parking.parked.size > 0) {
         await this.#look();
         looked();
-        await sleep(lookMs, this.#stop.signal);
+        await sleep(lookMs, this.#pauses.signal);
       }
     } catch (error) {
       if (!this.#isStopping) this.options.failed(error);
@@ -196,7 +199,10 @@ export class ParkedRetry implements RetryView {
         if (outcome.kind === "delivered") {
           await store.delivered(entry.id);
           this.#leave(entry);
-        } else await store.refused(entry.id, notes);
+        } else if (!this.#isStopping) {
+          // What is cut short is still asked for, and the next run does it.
+          await store.refused(entry.id, notes);
+        }
       }
     } catch (error) {
       if (!this.#stop.signal.aborted) this.options.failed(error);
@@ -233,7 +239,8 @@ export class ParkedRetry implements RetryView {
       if (outcome.kind === "rejected" || attempts >= mostAttempts || this.#isStopping)
         return { outcome, notes };
       const delayMs = Math.max(backoffDelay(policy, attempts - 1, random()), outcome.retryAfterMs);
-      await sleep(Math.min(delayMs, mostPatienceMs), signal);
+      await sleep(Math.min(delayMs, mostPatienceMs), this.#pauses.signal).catch(() => undefined);
+      if (this.#isStopping) return { outcome, notes };
     }
   }
 
