@@ -94,7 +94,9 @@ test("what differs is told by result, table, metrics and exit code, and mended",
   expect([state, reason]).toEqual(["Done", undefined]);
   expect(result).toMatchObject({ rows: 20_000, missing: 1, extra: 0, changed: 1, repaired: 0 });
   expect(result?.statements).toHaveLength(2);
-  expect(await verified()).toMatchObject({ rows: 20_000, differing: 2, as_of_lsn: result!.as_of_lsn });
+  // The run reports its tables a moment after it has begun.
+  const shown = await waitFor("the table", verified);
+  expect(shown).toMatchObject({ rows: 20_000, differing: 2, as_of_lsn: result!.as_of_lsn });
   const metrics = await (await api.request("GET", "/metrics")).text();
   expect(metrics).toContain('millrace_verify_differences{connector="shop"} 2');
   expect(metrics).toContain('millrace_verify_rows_total{connector="shop"} 20000');
