@@ -105,7 +105,10 @@ export class ParkedIndex {
     return null;
   }
 
-  /** Whether the row itself is here. */
+  /**
+   * Whether the row itself is here. Changes of the stream have versions of their own. The rows of a copy share one, which says nothing: two of
+   * them may share a hash by chance, or have none.
+   */
   holds(schema: string, table: string, { hashes, version }: RowPlace): boolean {
     const found = this.#tables.get(nameOf({ schema, table }));
     if (!found) return false;
@@ -114,7 +117,10 @@ export class ParkedIndex {
       (chain) =>
         chain !== undefined &&
         version <= chain.most &&
-        chain.entries.some(({ entry }) => entry.minVersion <= version && version <= entry.maxVersion),
+        chain.entries.some(
+          ({ entry: { minVersion, maxVersion, isOfCopy } }) =>
+            !isOfCopy && minVersion <= version && version <= maxVersion,
+        ),
     );
   }
 

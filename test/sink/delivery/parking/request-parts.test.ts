@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { partRows, partText } from "../../../../src/connector/parking.ts";
+import { divideRequest } from "../../../../src/sink/delivery/parking/divide-request.ts";
 import { ParkedIndex } from "../../../../src/sink/delivery/parking/parked-index.ts";
 import { entryOf } from "../../../../src/sink/delivery/parking/parked-message.ts";
 import { halves, partOf, type RowsRequest } from "../../../../src/sink/delivery/parking/request-parts.ts";
@@ -92,6 +93,30 @@ test("keys of rows in either form, with all their digits", () => {
   expect(rowKeys(request(debezium))).toBe('[{"id":1},{"id":5}]');
   expect(rowKeys(request([`{"v":"${"x".repeat(70_000)}","id":1}`]))).toBe("[]");
   expect(rowKeys(request(['{"id":1}'], []))).toBe("[]");
+});
+
+test("rows of a copy have one version, and none is taken for another one", () => {
+  const index = new ParkedIndex();
+  const ofCopy = (rows: readonly string[], touches: readonly number[]): RowsRequest => {
+    const made = request(rows);
+    const touchEnds = touches.length === 0 ? rows.map(() => 0) : null;
+    return {
+      ...made,
+      touches,
+      rowMarks: { ...made.rowMarks, touchEnds, versions: rows.map(() => 7), isOfCopy: true },
+    };
+  };
+  const rows = ['{"id":1}', '{"id":2}'];
+  for (const touches of [[], [5, 5]]) {
+    const parked = partOf(ofCopy(rows, touches), [0]);
+    index.add(entryOf(parked));
+    const others = divideRequest(ofCopy(rows, touches), index, new ParkedIndex());
+    expect(others).toEqual({ free: [0, 1], behind: [], rows: 2 });
+  }
+  // A change of the stream has a version of its own, and comes again under it.
+  const change = request(rows);
+  index.add({ ...entryOf(partOf(change, [0])), id: "other" });
+  expect(divideRequest(change, index, new ParkedIndex()).free).not.toContain(0);
 });
 
 test("a hundred thousand parked messages take little, and are found at once", () => {
