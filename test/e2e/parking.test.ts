@@ -155,3 +155,91 @@ test(`what is refused is parked, and arrives after a retry, under ${kills} kill 
   expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
   expect(await parked()).toEqual([]);
 });
+
+test("metrics, alert, commands and a record of who discarded; beginning again takes what is parked away", async () => {
+  await using stack = new AsyncDisposableStack();
+  const [command, server] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+  ]);
+  stack.use(server);
+  await server.createDatabase("a");
+  await server.query("create table t (id int primary key, n int not null)", "a");
+  const alerts = stack.use(await WebhookReceiver.start());
+  const refusing: ReceiverScript = ({ body }) =>
+    body.includes('"id":13,') ? { kind: "answer", status: 400, body: "no token s3cr3t-token" } : 200;
+  const receiver = stack.use(await WebhookReceiver.start({ script: refusing }));
+  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  const credentials = { MILLRACE_USERNAME: "ann", MILLRACE_PASSWORD: "her-password" };
+  const environment = { ...credentials, MILLRACE_ALERT_URL: alerts.url };
+  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
+  const authorization = `Basic ${Buffer.from("ann:her-password").toString("base64")}`;
+  const call = async (method: string, path: string, body?: object) => {
+    const response = await fetch(`${service.url}${path}`, {
+      method,
+      headers: { authorization, "content-type": "application/json" },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+    return { status: response.status, text: await response.text() };
+  };
+  const cli = async (...words: string[]) => {
+    const env = { ...process.env, ...credentials, MILLRACE_URL: service.url };
+    const child = Bun.spawn([command, "parked", ...words], { env, stdout: "pipe", stderr: "pipe" });
+    const [output, errors] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ]);
+    return output + errors;
+  };
+  const webhook = {
+    ...{ url: receiver.url, auth: { bearer: { token: "s3cr3t-token" } } },
+    on_exhausted: { park: { retry_every_minutes: 600 } },
+  };
+  const postgres = { connection: server.connection("a"), replication_type: { logical_replication: {} } };
+  const made = await call("POST", "/api/v1/connectors/a", {
+    id: "a",
+    source: { postgres },
+    sink: { webhook },
+  });
+  expect(made.status).toBe(201);
+  const isStreaming = async () => (await call("GET", "/api/v1/connectors/a")).text.includes('"realtime"');
+  await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
+  await server.query("insert into t select g, g from generate_series(1, 20) g", "a");
+  const parked = async () =>
+    (JSON.parse((await call("GET", "/api/v1/connectors/a/parked")).text) as ParkedList).parked;
+  await waitFor("the parked row", async () => (await parked()).length === 1, { timeoutMs: 30_000 });
+  await server.query("update t set n = 100 where id in (13, 14)", "a");
+  await waitFor("the row behind it", async () => (await parked()).length === 2, { timeoutMs: 30_000 });
+  const [first, second] = await parked();
+  expect(first).toMatchObject({
+    keys: [{ id: 13 }],
+    cause: "refused",
+    attempts: [{ status: 400, answer: "no token ***" }],
+  });
+  expect(second).toMatchObject({ keys: [{ id: 13 }], cause: "behind", attempts: [] });
+  expect((await call("GET", "/metrics")).text).toContain('millrace_parked_messages{connector="a"} 2');
+  const told = () => alerts.requests.map(({ body }) => JSON.parse(body) as { type: string; data: object });
+  await alerts.until(() => told().some(({ type }) => type === "message.parked"), 30_000);
+  expect(await cli("list", "a")).toContain('{"id":13}');
+  expect(await cli("show", "a", first!.id, "--body")).toContain('[{"id":13,"n":13,');
+  expect(await cli("discard", "a")).toContain("--all");
+
+  // Also while it is stopped; what waited behind is sent when it runs.
+  await call("POST", "/api/v1/connector/command/a", { command: "Stop" });
+  expect(await cli("discard", "a", first!.id)).toContain("1 message discarded.");
+  expect(await cli("list", "a", "--discarded", "--json")).toContain('"discarded_by": "ann"');
+  receiver.script = () => 200;
+  await call("POST", "/api/v1/connector/command/a", { command: "Start" });
+  await waitFor("the parking to be empty", async () => (await parked()).length === 0, { timeoutMs: 30_000 });
+  const bodies = receiver.delivered.map(({ body }) => body).filter((body) => body.includes('"id":13,'));
+  expect(bodies.map((body) => (JSON.parse(body) as { n: number }[])[0]!.n)).toEqual([100]);
+
+  receiver.script = refusing;
+  await server.query("update t set n = 101 where id = 13", "a");
+  await waitFor("the parked row", async () => (await parked()).length === 1, { timeoutMs: 30_000 });
+  receiver.script = () => 200;
+  await call("POST", "/api/v1/connector/command/a", { command: "ReInitialize" });
+  await waitFor("nothing parked", async () => (await parked()).length === 0, { timeoutMs: 30_000 });
+});
