@@ -85,7 +85,10 @@ export class ParkedIndex {
   isClearOf(schema: string, table: string, hashes: readonly number[]): boolean {
     const found = this.#tables.get(nameOf({ schema, table }));
     if (!found) return true;
-    return found.wide.entries.length === 0 && !hashes.some((hash) => found.chains.has(hash));
+    if (found.wide.entries.length > 0) return false;
+    // Every row of the table comes by here while anything of it is parked.
+    for (let i = 0; i < hashes.length; i++) if (found.chains.has(hashes[i]!)) return false;
+    return true;
   }
 
   /** The first message that a row waits behind; null: it need not wait. One that came before the message does not. */
