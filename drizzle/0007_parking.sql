@@ -40,4 +40,6 @@ ALTER TABLE "millrace"."parked_messages" ADD CONSTRAINT "parked_messages_connect
 ALTER TABLE "millrace"."request_cuts" ADD CONSTRAINT "request_cuts_connector_id_connectors_id_fk" FOREIGN KEY ("connector_id") REFERENCES "millrace"."connectors"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "parked_messages_in_order" ON "millrace"."parked_messages" USING btree ("connector_id","sequence");--> statement-breakpoint
 CREATE INDEX "parked_messages_asked" ON "millrace"."parked_messages" USING btree ("connector_id") WHERE asked_at is not null;--> statement-breakpoint
-CREATE INDEX "parked_messages_ended" ON "millrace"."parked_messages" USING btree ("connector_id","ended_at") WHERE state <> 'parked';
+CREATE INDEX "parked_messages_ended" ON "millrace"."parked_messages" USING btree ("connector_id","ended_at") WHERE state <> 'parked';--> statement-breakpoint
+-- As in 0005. A program from before would send changes of a row past those of it that are parked, and knows of no task but copies.
+INSERT INTO "millrace"."settings" ("name", "value") VALUES ('oldest_compatible_migration', '1795636746485') ON CONFLICT ("name") DO UPDATE SET "value" = excluded."value";

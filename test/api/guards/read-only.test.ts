@@ -138,7 +138,9 @@ test("every operation of the document: each GET is answered, each other one is 4
 });
 
 test("the document has 403 where it can come, and nowhere else", async () => {
+  // Bodies are rows of the source.
+  const hasBodies = (path: string) => path.endsWith("/parked/{parked_id}");
   for (const { method, path, responses } of await operations()) {
-    expect([method, path, "403" in responses]).toEqual([method, path, method !== "GET"]);
+    expect([method, path, "403" in responses]).toEqual([method, path, method !== "GET" || hasBodies(path)]);
   }
 });

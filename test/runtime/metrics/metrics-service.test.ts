@@ -137,12 +137,15 @@ test("the lag grows with time, and ends once a stream that has caught up reports
   board.measured("late", "run-2", metrics({}));
   expect(await series()).toBeGreaterThan(first);
   expect(board.status("late").progress?.lag_bytes).toBe(70);
+  // It streams again, and what waited has not come yet.
   board.measured("late", "run-2", metrics({ resumeLsn: "0/10", lagBytes: 0 }));
+  expect(seconds()).toBeGreaterThan(first);
+  board.measured("late", "run-2", metrics({ resumeLsn: "0/20", lagBytes: 0 }));
   expect([seconds(), board.status("late").progress?.lag_bytes]).toEqual([0, 0]);
   // A source whose clock is ahead of ours.
-  board.measured("late", "run-2", metrics({ behindSinceMs: Date.now() + 60_000, resumeLsn: "0/10" }));
+  board.measured("late", "run-2", metrics({ behindSinceMs: Date.now() + 60_000, resumeLsn: "0/20" }));
   expect(seconds()).toBe(0);
-  board.measured("late", "run-2", metrics({ resumeLsn: "0/10" }));
+  board.measured("late", "run-2", metrics({ resumeLsn: "0/20" }));
   board.attemptEnded("late");
   expect([seconds(), await series()]).toEqual([null, null]);
 });
