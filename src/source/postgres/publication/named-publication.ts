@@ -6,8 +6,8 @@ import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { listedNames } from "../checks/table-wording.ts";
 import { readUndisturbed } from "./undisturbed-read.ts";
+import { unpublishedWarning } from "./unpublished-wording.ts";
 
 interface PublicationRow {
   via_root: boolean;
@@ -108,10 +108,13 @@ export async function publishedTables<Table extends TableShape>(
   }
   const absent = tables.filter(({ relation }) => !members.has(qualifiedName(relation)));
   if (isCurrent) requireNamed(publication, absent.filter(isNamed));
-  if (absent.length > 0) {
-    const absentNames = absent.map(({ relation }) => qualifiedName(relation));
-    warnings.push(`Not in publication ${publication}, and so not carried: ${listedNames(absentNames, 10)}.`);
-  }
+  if (absent.length > 0)
+    warnings.push(
+      unpublishedWarning(
+        publication,
+        absent.map(({ relation }) => relation),
+      ),
+    );
   warn(warnings.length > 0 ? warnings.join(" ") : null);
   const published = tables.filter((table) => !absent.includes(table));
   if (isCurrent) for (const table of published) requireWhole(publication, table, members);

@@ -8,6 +8,7 @@ import { createPublicationSql } from "../checks/privileges.ts";
 import type { PublicationFacts, ServerFacts, TableFacts } from "../checks/source-facts.ts";
 import { listedTables, tableCommands } from "../checks/table-wording.ts";
 import { firstWithColumnLists } from "./column-list.ts";
+import { howToExclude } from "./unpublished-wording.ts";
 
 const passed: Finding = { type: "passed" };
 
@@ -120,7 +121,7 @@ function checkCoverage(
     };
   }
   if (left.length > 0) {
-    const message = `Not in publication ${name}, and so not carried: ${listedTables(left)}.`;
+    const message = `Not in publication ${name}, and so not carried: ${listedTables(left)}. The SQL adds them. ${howToExclude(left)}`;
     return { type: "warned", message, commands: addLeft };
   }
   if (!facts.truncate) {
