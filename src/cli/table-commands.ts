@@ -29,10 +29,13 @@ export function tableTable(tables: readonly TableStatus[], width: number): strin
   return textTable(["TABLE", "STATE", "COPIED", "CHANGES", "LAST CHANGE", "REASON"], rows, width);
 }
 
-/** Its rows, of those that the source estimates. */
+/** Its rows, of those that the source estimates; or what is done with them once all are read. */
 function copied({ copy }: TableStatus): string {
   if (!copy) return "";
-  return `${copy.rows.toLocaleString("en-US")} of ${copy.estimated_rows.toLocaleString("en-US")}`;
+  const rows = copy.rows.toLocaleString("en-US");
+  if (copy.phase === "Writing") return `${rows}, writing`;
+  if (copy.phase === "Finishing") return `${rows}, finishing`;
+  return `${rows} of ${copy.estimated_rows.toLocaleString("en-US")}`;
 }
 
 /** In lines of their own, to be pasted. */

@@ -10,6 +10,7 @@ import {
   timestamp,
   wholeNumber,
 } from "./request/schema-forms.ts";
+import { CopyPhaseSchema } from "./table-status.ts";
 
 /** The phase of a run. */
 export const RunStateSchema = taggedUnion(
@@ -78,6 +79,7 @@ export const RunProgressSchema = strictObject(
       rows: count("Rows copied."),
       bytes: count("Bytes copied."),
       estimated_rows: count("Rows expected, by the source's statistics."),
+      phase: Type.Optional(CopyPhaseSchema),
     }),
     lag_bytes: count("Bytes of the source's log that are not yet acknowledged."),
     lag_seconds: nullable(

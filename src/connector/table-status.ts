@@ -19,11 +19,23 @@ export type TableState = Static<typeof TableStateSchema>;
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
+export const CopyPhaseSchema = oneOf(["Reading", "Writing", "Finishing"], {
+  description:
+    "What a copy does. `Reading`: rows are read from the source, and go to the sink. `Writing`: all rows are read and wait beside the sink's " +
+    "table, because that has rows or is in use; they are being written into it. `Finishing`: all rows are there; keys and indexes are made.",
+});
+
 export const TableCopySchema = strictObject(
   {
     rows: count("Rows copied so far, with those that an earlier run copied."),
     bytes: count("Bytes copied so far by this run."),
     estimated_rows: count("Rows expected, by the source's statistics."),
+    phase: Type.Optional(CopyPhaseSchema),
+    rows_written: Type.Optional(
+      count(
+        "Rows that are in the sink's table, about. Left out but for the phase `Writing`, and where nobody knows.",
+      ),
+    ),
   },
   { description: "How far the copy of this table has come. Left out unless its state is `Copying`." },
 );

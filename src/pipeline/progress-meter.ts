@@ -4,6 +4,7 @@ import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../chang
 import type { Checkpoint } from "../change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../change/lsn.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
+import type { CopyPhase } from "../sink/copy-sink.ts";
 import { BatchMeasures } from "./batch-measures.ts";
 import { CountedChanges } from "./counted-changes.ts";
 import type { Progress, SlotLog } from "./run-reporter.ts";
@@ -49,6 +50,8 @@ export class ProgressMeter implements Disposable {
   /** Tables whose copies are under way. */
   readonly #tables = new Set<string>();
   readonly #copying = new Map<string, { rows: number; bytes: number }>();
+  /** Of tables whose rows are all read. */
+  readonly #phases = new Map<string, CopyPhase>();
   #copied = { rows: 0, bytes: 0 };
   /** Counts changes of the progress, except those of `#measures`. */
   #changes = 0;
@@ -168,8 +171,15 @@ export class ProgressMeter implements Disposable {
     this.#sumCopies();
   }
 
+  /** All rows of the table are read. */
+  inPhase(table: string, phase: CopyPhase): void {
+    this.#phases.set(table, phase);
+    this.#sumCopies();
+  }
+
   copied(table: string): void {
     this.#tables.delete(table);
+    this.#phases.delete(table);
     this.#made.add(table);
     this.#countTables();
     const { rows, bytes } = this.#copying.get(table) ?? { rows: 0, bytes: 0 };
@@ -181,6 +191,7 @@ export class ProgressMeter implements Disposable {
   /** The table's copy failed. Another attempt tells what is left of it. */
   gaveUp(table: string): void {
     this.#tables.delete(table);
+    this.#phases.delete(table);
     this.#copying.delete(table);
     this.#sumCopies();
   }
@@ -216,10 +227,18 @@ export class ProgressMeter implements Disposable {
     snapshot.tablesDone = this.#made.size;
   }
 
+  /** Of the tables that are missing, the one that is the least far. */
+  #phase(): CopyPhase | "Reading" {
+    const isRead = (table: string) => this.#made.has(table) || this.#phases.has(table);
+    if (this.#phases.size === 0 || ![...this.#expected.keys()].every(isRead)) return "Reading";
+    return [...this.#phases.values()].includes("Writing") ? "Writing" : "Finishing";
+  }
+
   #sumCopies(): void {
     this.#changes++;
     const { snapshot } = this.progress;
     snapshot.copying = this.#tables.size;
+    snapshot.phase = this.#phase();
     snapshot.rows = this.#copied.rows;
     snapshot.bytes = this.#copied.bytes;
     for (const { rows, bytes } of this.#copying.values()) {

@@ -4,6 +4,7 @@ import type { Position } from "../change/checkpoint.ts";
 import type { TaskSpec } from "../connector/task.ts";
 import type { VerifyResult } from "../connector/verification.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
+import type { CopyPhase } from "../sink/copy-sink.ts";
 import type { SetAsideTable } from "../sink/sink-events.ts";
 import type { BatchDistributions } from "./batch-measures.ts";
 import type { TablesReport } from "./table-states.ts";
@@ -35,6 +36,8 @@ export interface Progress {
     rows: number;
     bytes: number;
     estimatedRows: number;
+    /** Of the table that is the least far. */
+    phase?: CopyPhase | "Reading";
   };
   /** Null: it is not known. */
   lagBytes: number | null;

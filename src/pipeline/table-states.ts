@@ -4,12 +4,20 @@
 import type { ChangeBatch } from "../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
+import type { CopyPhase } from "../sink/copy-sink.ts";
 import type { SetAsideTable, UnreadableTable } from "../sink/sink-events.ts";
 import type { ExcludedTable } from "../source/source.ts";
 import { ChangeCounter } from "./change-counts.ts";
 import { CountedChanges } from "./counted-changes.ts";
 
 const reportEveryMs = 1_000;
+
+interface CopyFigures {
+  readonly rows: number;
+  readonly bytes: number;
+  /** Left out while rows are read. `rowsWritten`: null where nobody knows. */
+  readonly phase?: { readonly name: CopyPhase; readonly rowsWritten: number | null };
+}
 
 /** As connector/table-status.ts describes them. */
 export type TableState = "Waiting" | "Copying" | "Streaming" | "SetAside" | "Unreadable" | "Excluded";
@@ -25,7 +33,7 @@ export interface TableReport {
   /** SQL to run at the sink, each statement without a semicolon. */
   readonly commands: readonly string[];
   /** Null: it is not being copied. */
-  readonly copy: { readonly rows: number; readonly bytes: number; readonly estimatedRows: number } | null;
+  readonly copy: (CopyFigures & { readonly estimatedRows: number }) | null;
   /** Since the attempt began, without what earlier attempts of the run have counted. */
   readonly rowsIn: number;
   /** Commit time of the last change, in milliseconds since 1970; null: not known. */
@@ -54,7 +62,7 @@ export interface PreparedStates {
 }
 
 /** Who copies tables tells how far each copy has come. */
-export type CopyStates = Pick<TableStates, "expects" | "began" | "copying" | "copied" | "gaveUp">;
+export type CopyStates = Pick<TableStates, "expects" | "began" | "copying" | "inPhase" | "copied" | "gaveUp">;
 
 type Known = Pick<TableReport, "schema" | "name"> & {
   readonly estimatedRows: number;
@@ -70,7 +78,7 @@ export class TableStates implements Disposable {
   #setAside: ReadonlyMap<string, SetAsideTable> = new Map();
   /** Their copies are expected, and have not begun. */
   readonly #expected = new Set<number>();
-  readonly #copying = new Map<number, { rows: number; bytes: number }>();
+  readonly #copying = new Map<number, CopyFigures>();
   readonly #counts = new ChangeCounter();
   /** What was reported last. */
   readonly #reported = new Map<number, TableReport>();
@@ -120,7 +128,20 @@ export class TableStates implements Disposable {
   }
 
   copying({ relation: { id } }: TableShape, rows: number, bytes: number): void {
-    this.#copying.set(id, { rows, bytes });
+    const { phase } = this.#copying.get(id) ?? {};
+    this.#copying.set(id, {
+      rows,
+      bytes, // A copy that begins anew has none.
+      ...(phase && rows > 0 && { phase }),
+    });
+    this.#touch(id);
+  }
+
+  /** All rows of the copy are read. */
+  inPhase({ relation: { id } }: TableShape, name: CopyPhase, rowsWritten: number | null): void {
+    const figures = this.#copying.get(id);
+    if (!figures) return;
+    this.#copying.set(id, { ...figures, phase: { name, rowsWritten } });
     this.#touch(id);
   }
 

@@ -65,8 +65,17 @@ export interface TableCopy extends AsyncDisposable {
    * Between two batches, when all chunks are settled: does a bounded piece of what is left. `all` and `incomplete`: the copy is made, durably.
    * `incomplete`: `prepare` names rows of it that the stream brought in part alone. They are to be complete before the next batch.
    */
-  finish(): Promise<Settled | "incomplete">;
+  finish(phase?: TellPhase): Promise<Settled | "incomplete">;
 }
+
+/**
+ * What the sink still does with a table once all of its rows are read. `Writing`: they wait beside the table, and are written into it.
+ * `Finishing`: they are in it, and its keys and indexes are made. A sink that does neither for long tells nothing.
+ */
+export type CopyPhase = "Writing" | "Finishing";
+
+/** `rowsWritten`: null where nobody knows. */
+export type TellPhase = (phase: CopyPhase, rowsWritten: number | null) => void;
 
 export interface StartedCopy {
   /** In which the chunks are to come. */
@@ -101,4 +110,6 @@ export interface CopyChunk {
   readonly timeUs: bigint;
   /** Called now and then with the rows and bytes that were taken so far. */
   readonly progress: (rows: number, bytes: number) => void;
+  /** Called where the whole table is one chunk. */
+  readonly phase?: TellPhase;
 }

@@ -109,6 +109,25 @@ test("a copy without an estimate says what is known, and why there is no percent
   expect(await page.$(".table-row:not(.table-head) button")).toBeNull();
 });
 
+test("a copy whose rows are all read says that they are being written, and how far that is", async () => {
+  const copy = { rows: 1_500_000, bytes: 9, estimated_rows: 1_500_000, rows_written: 600_000 };
+  tables = [table("prices", { state: "Copying", copy: { ...copy, phase: "Writing" } })];
+  const { rows } = copy;
+  copying(
+    "written",
+    { heartbeat: {} },
+    { tables: 1, tables_done: 0, rows, estimated_rows: 0, phase: "Writing" },
+  );
+  await using opened = await stage.chromium.open(staged.url, "/console/connectors/written");
+  const { page } = opened;
+  const words = "all 1\u202f500\u202f000 rows are read and being written into the table";
+  await shows(page, words);
+  expect(await textOf(page)).not.toContain("so far");
+  await press(page, '.tabs a[href$="/tables"]');
+  await shows(page, `40\u202f% · ${words}`);
+  expect(opened.complaints).toEqual([]);
+});
+
 test("a copy whose first rows are read shows no speed", async () => {
   copying("reading", { heartbeat: {} }, { tables: 1, tables_done: 0, rows: 0, bytes: 0 });
   await using opened = await stage.chromium.open(staged.url, "/console/connectors/reading");

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../console/connector/condition.ts";
 import {
   copyProgress,
-  isFinishing,
   noEstimate,
   secondsLeft,
   tableCopyProgress,
@@ -95,14 +94,6 @@ describe("the condition", () => {
     const one = { ...progress, snapshot: { ...progress.snapshot, tables: 1 } };
     expect(condition({ ...copying, progress: one }).detail).toBe("public.t");
   });
-});
-
-test("a copy whose expected rows are all there is not done before its tables are", () => {
-  const at = (snapshot: Partial<RunProgress["snapshot"]>) =>
-    isFinishing({ ...streaming, progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } } });
-  expect(at({})).toBe(false);
-  expect(at({ rows: 1_000 })).toBe(true);
-  expect(at({ rows: 1_000, tables_done: 4 })).toBe(false);
 });
 
 describe("the list", () => {
@@ -263,20 +254,43 @@ describe("a copy", () => {
         ...streaming,
         progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } },
       };
-      return [copyProgress(status), isFinishing(status)];
+      return copyProgress(status);
     };
     const byTables = { done: 1, all: 4, isInRows: false };
-    expect(of({ rows: 5_000 })).toMatchObject([byTables, false]);
-    expect(of({ rows: 5_000, estimated_rows: 0 })).toMatchObject([byTables, false]);
+    expect(of({ rows: 5_000 })).toMatchObject(byTables);
+    expect(of({ rows: 5_000, estimated_rows: 0 })).toMatchObject(byTables);
     const one = { tables: 1, tables_done: 0, rows: 5_000, estimated_rows: 0 };
-    expect(of(one)).toMatchObject([{ all: 0, note: "0 of 1\u202ftable, 5\u202f000 rows so far" }, false]);
-    expect(of({ ...one, tables_done: 1 })).toMatchObject([{ done: 1, all: 1 }, false]);
+    expect(of(one)).toMatchObject({ all: 0, note: "0 of 1\u202ftable, 5\u202f000 rows so far" });
+    expect(of({ ...one, tables_done: 1 })).toMatchObject({ done: 1, all: 1 });
   });
 
   test("of one table is as far as was expected, and unknown beyond", () => {
-    expect(tableCopyProgress(250, 1_000)).toMatchObject({ done: 250, all: 1_000 });
-    expect(tableCopyProgress(999, 1_000)).toMatchObject({ done: 990, all: 1_000 });
-    expect(tableCopyProgress(1_000, 1_000)).toMatchObject({ all: 0 });
+    expect(tableCopyProgress({ rows: 250, estimated_rows: 1_000 })).toMatchObject({ done: 250, all: 1_000 });
+    expect(tableCopyProgress({ rows: 999, estimated_rows: 1_000 })).toMatchObject({ done: 990, all: 1_000 });
+    expect(tableCopyProgress({ rows: 1_000, estimated_rows: 1_000 })).toMatchObject({ all: 0 });
+  });
+
+  test("whose rows are all read says what the sink does with them, and how far that is where somebody knows", () => {
+    const of = (phase: "Writing" | "Finishing", health: ConnectorStatus["status"] = { heartbeat: {} }) =>
+      copyProgress({
+        ...{ state: { snapshot: { name: "public.t" } }, status: health },
+        progress: {
+          ...progress,
+          snapshot: { ...progress.snapshot, tables: 1, tables_done: 0, rows: 5_000, phase },
+        },
+      });
+    const read = "all 5\u202f000 rows are read and being written into the table";
+    expect(of("Writing")).toMatchObject({ all: 0, note: `0 of 1\u202ftable, ${read}` });
+    expect(of("Finishing").note).toContain("all 5\u202f000 rows are written; keys and indexes follow");
+    expect(of("Writing", { retry: { attempt: 2, reason: "away" } }).note).not.toContain("written");
+    const one = { rows: 5_000, estimated_rows: 5_000, phase: "Writing" } as const;
+    expect(tableCopyProgress(one)).toEqual({ done: 0, all: 0, note: read });
+    expect(tableCopyProgress({ ...one, rows_written: 2_000 })).toEqual({
+      done: 2_000,
+      all: 5_000,
+      note: read,
+    });
+    expect(tableCopyProgress({ ...one, phase: "Finishing" })).toMatchObject({ all: 0 });
   });
 
   test("without an estimate says what is known, why there is no percentage, and the command that gives one", () => {
@@ -290,13 +304,15 @@ describe("a copy", () => {
     expect(never?.commands).toEqual(['ANALYZE public."Orders";']);
     expect(of({ rows: 12_300, estimated_rows: 1_000 })?.reason).toContain("statistics are old");
     expect([of({ rows: 250 }), of({ rows: 0, estimated_rows: 0 })]).toEqual([null, null]);
-    expect(tableCopyProgress(12_300, 12_300).note).toContain("12\u202f300 rows so far");
+    expect(tableCopyProgress({ rows: 12_300, estimated_rows: 12_300 }).note).toContain(
+      "12\u202f300 rows so far",
+    );
   });
 
   test("whose first rows are being read has no speed of nothing", () => {
     const points = [0, 4_000].map((atMs) => ({ atMs, rows: 0 }));
     expect(copyRate(points)).toBeNull();
-    expect(tableCopyProgress(0, 1_000).note).toBe("reading");
+    expect(tableCopyProgress({ rows: 0, estimated_rows: 1_000 }).note).toBe("reading");
     const none = { ...progress, snapshot: { ...progress.snapshot, tables_done: 0, rows: 0 } };
     expect(copyProgress({ ...streaming, progress: none }).note).toBe("0 of 4\u202ftables, reading");
   });

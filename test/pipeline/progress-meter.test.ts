@@ -25,6 +25,24 @@ test("what a copy took is counted once, however often the table is begun", () =>
   expect(snapshot).toMatchObject({ rows: 150, bytes: 300, tablesDone: 1, copying: 0 });
 });
 
+test("the copy is in the phase of the table that is the least far", () => {
+  using meter = new ProgressMeter(
+    () => {},
+    () => 0,
+  );
+  const { snapshot } = meter.progress;
+  for (const table of ["a", "b"]) meter.expects(table, 10);
+  meter.began("a");
+  meter.inPhase("a", "Writing");
+  expect(snapshot.phase).toBe("Reading");
+  meter.inPhase("b", "Finishing");
+  expect(snapshot.phase).toBe("Writing");
+  meter.copied("a");
+  expect(snapshot.phase).toBe("Finishing");
+  meter.gaveUp("b");
+  expect(snapshot.phase).toBe("Reading");
+});
+
 test("tables are counted once each, however often and by whatever way they are copied", () => {
   using meter = new ProgressMeter(
     () => {},

@@ -65,6 +65,13 @@ test("a table waits, is copied, and is streamed; only that one is reported", () 
   rig.states.copying(a, 20, 300);
   expect(rig.news()).toEqual({ a: "Copying" });
   expect(rig.reports.at(-1)?.tables[0]?.copy).toEqual({ rows: 20, bytes: 300, estimatedRows: 20 });
+  rig.states.inPhase(a, "Writing", 5);
+  rig.news();
+  const phase = { name: "Writing" as const, rowsWritten: 5 };
+  expect(rig.reports.at(-1)?.tables[0]?.copy).toEqual({ rows: 20, bytes: 300, estimatedRows: 20, phase });
+  rig.states.began(a);
+  rig.news();
+  expect(rig.reports.at(-1)?.tables[0]?.copy).toEqual({ rows: 0, bytes: 0, estimatedRows: 10 });
   rig.states.copied(a);
   expect(rig.news()).toEqual({ a: "Streaming" });
   expect(rig.reports.at(-1)?.tables[0]?.copy).toBeNull();

@@ -31,6 +31,23 @@ async function untilCounts(pair: PipelineRig, counts: Record<string, number>): P
   expect(seen()).toEqual(counts);
 }
 
+test("a copy into a table that has rows says when all rows are read and are being written into it", async () => {
+  await using pair = await PipelineRig.create(server, "written", {});
+  const table = "create table t (id int primary key, v text)";
+  await pair.source(`${table}; insert into t select g, 'v' from generate_series(1, 500) g; analyze t`);
+  await pair.sink(`${table}; insert into t values (1, 'old')`);
+  await server.with(pair.sinkDatabase, async (other) => {
+    // Whoever writes into the table waits; who reads it does not.
+    await other.query("begin; lock table t in share mode");
+    pair.start();
+    await waitFor("the phase", () => pair.table("t")?.copy?.phase === "Writing");
+    expect(pair.table("t")?.copy).toMatchObject({ estimated_rows: 500, phase: "Writing" });
+    await waitFor("the run's phase", () => pair.progress?.snapshot.phase === "Writing");
+    await other.query("rollback");
+  });
+  await pair.expectEqual();
+}, 60_000);
+
 test("tables wait, are copied and are streamed; those that are not taken say why", async () => {
   const catalog = {
     name: "stand_source",
@@ -54,7 +71,7 @@ test("tables wait, are copied and are streamed; those that are not taken say why
     "public.fleeting": "Excluded",
   } as const;
   await untilStates(pair, { ...excluded, "public.big": "Copying", "public.small": "Waiting" });
-  expect(pair.table("big")?.copy).toEqual({ rows: 0, bytes: 0, estimated_rows: 5000 });
+  expect(pair.table("big")?.copy).toEqual({ rows: 0, bytes: 0, estimated_rows: 5000, phase: "Reading" });
   expect(pair.table("h")).toEqual({
     ...{ schema: "hidden", name: "h", state: "Excluded", rows_in: 0, history: false },
     reason: "The connector's catalog does not select it.",

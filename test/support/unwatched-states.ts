@@ -7,6 +7,7 @@ export const unwatchedStates: MissingCopiesRequest["states"] = {
   expects: () => {},
   began: () => {},
   copying: () => {},
+  inPhase: () => {},
   copied: () => {},
   gaveUp: () => {},
 };

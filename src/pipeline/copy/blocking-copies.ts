@@ -1,7 +1,7 @@
 // Copies tables while the stream waits, or without a stream. A table that cannot be read does not stop the others.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import type { TableCopy } from "../../sink/copy-sink.ts";
+import type { TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
@@ -56,7 +56,11 @@ async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points
     environment.states.copying(table, rows, bytes);
   };
   const copied = await unlessUnreadable(of, table, async () => {
-    const of = { table, copy, signal: neverAborted, progress };
+    const phase: TellPhase = (phase, rowsWritten) => {
+      meter.inPhase(name, phase);
+      environment.states.inPhase(table, phase, rowsWritten);
+    };
+    const of = { table, copy, signal: neverAborted, progress, phase };
     const started = await startCopy(environment, of, isOrdered);
     if (!(await copyChunks(environment, started, points, stop))) return false;
     // The sink may use a session for it.

@@ -6,7 +6,7 @@ import { type PageRange, RangesLeft, type TableSize } from "../../change/page-ra
 import type { TableShape } from "../../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { CopyChunk, StartedCopy, TableCopy } from "../../sink/copy-sink.ts";
+import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import { concurrently } from "./concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
@@ -23,6 +23,8 @@ export interface CopyOfTable {
   readonly signal: AbortSignal;
   /** Called now and then with the rows and bytes that were taken so far. */
   readonly progress: (rows: number, bytes: number) => void;
+  /** Called when all rows are read, and the sink has still to do something with them. */
+  readonly phase?: TellPhase;
 }
 
 export interface StartedTable extends CopyOfTable {
@@ -105,11 +107,11 @@ export async function copyChunks(
  */
 export async function finishCopy(
   { betweenBatches }: CopyEnvironment,
-  { copy, signal }: CopyOfTable,
+  { copy, signal, phase }: CopyOfTable,
   complete: () => Promise<unknown> = async () => {},
 ): Promise<boolean> {
   const piece = async () => {
-    const left = await copy.finish();
+    const left = await copy.finish(phase);
     if (left === "incomplete") await complete();
     return left;
   };
@@ -163,8 +165,9 @@ async function copyChunk(
     await permits.within(1, signal, async () => {
       beganMs = performance.now();
       const progress = (taken: number, bytes: number) => rows.report(range, taken, bytes);
+      const told = !range && of.phase && { phase: of.phase };
       await read({ source }, { table, form: started.form, part, signal }, point, progress, (chunk) =>
-        copy.take(chunk),
+        copy.take({ ...chunk, ...told }),
       );
     });
   });

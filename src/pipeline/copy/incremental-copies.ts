@@ -3,7 +3,7 @@
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../change/until-aborted.ts";
-import type { TableCopy } from "../../sink/copy-sink.ts";
+import type { CopyPhase, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";
@@ -84,6 +84,11 @@ export class IncrementalCopies {
     this.request.states.copying(table, rows, bytes);
   }
 
+  inPhase(table: TableShape, phase: CopyPhase, rowsWritten: number | null): void {
+    this.request.meter.inPhase(qualifiedName(table.relation), phase);
+    this.request.states.inPhase(table, phase, rowsWritten);
+  }
+
   made(table: TableShape): void {
     const name = qualifiedName(table.relation);
     this.request.meter.copied(name);
@@ -159,8 +164,9 @@ async function copyAll(
   const started: { readonly each: BegunCopy; readonly of: StartedTable }[] = [];
   await concurrently(parallel, itemsOf(begun, ended), async (each) => {
     const progress = (rows: number, bytes: number) => copies.progress(each.table, rows, bytes);
+    const phase: TellPhase = (phase, rowsWritten) => copies.inPhase(each.table, phase, rowsWritten);
     try {
-      started.push({ each, of: await startCopy(environment, { ...each, signal: ended, progress }) });
+      started.push({ each, of: await startCopy(environment, { ...each, signal: ended, progress, phase }) });
     } catch {
       // The next copy, which the stream waits for, meets and reports the reason if it persists.
     }

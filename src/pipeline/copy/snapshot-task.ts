@@ -3,11 +3,11 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { tableOfTask } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { TableCopy } from "../../sink/copy-sink.ts";
+import type { TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
-import { causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
+import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
 import type { IncrementalCopies } from "./incremental-copies.ts";
 import type { MissingCopies } from "./missing-copies.ts";
 
@@ -82,7 +82,7 @@ async function copyBeside(
   signal: AbortSignal,
 ): Promise<void> {
   const before = await passedPoint(environment, signal);
-  const of = { table, copy, signal, progress: progressOf(environment, task, table) };
+  const of = { table, copy, signal, ...tellersOf(environment, task, table) };
   const started = await startCopy(environment, of);
   {
     await using points = await pointsFromNow(environment, signal);
@@ -167,24 +167,23 @@ async function copyNow(
   const now = { ...environment, betweenBatches: <T>(action: () => Promise<T>) => action() };
   await sink.flush();
   await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
-  const started = await startCopy(
-    now,
-    { table, copy, signal, progress: progressOf(environment, task, table) },
-    true,
-  );
+  const started = await startCopy(now, { table, copy, signal, ...tellersOf(environment, task, table) }, true);
   await copyChunks(now, started, points);
   await finishCopy(now, started);
   source.copied(table);
 }
 
-function progressOf(
+function tellersOf(
   { states }: CopyEnvironment,
   task: OfferedTask,
   table: TableShape,
-): (rows: number, bytes: number) => void {
-  return (rows, bytes) => {
-    task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
-    states.copying(table, rows, bytes);
+): Pick<CopyOfTable, "progress"> & { readonly phase: TellPhase } {
+  return {
+    progress(rows, bytes) {
+      task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+      states.copying(table, rows, bytes);
+    },
+    phase: (phase, rowsWritten) => states.inPhase(table, phase, rowsWritten),
   };
 }
 

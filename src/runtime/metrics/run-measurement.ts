@@ -116,6 +116,7 @@ export function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunP
       rows: snapshot.rows,
       bytes: snapshot.bytes,
       estimated_rows: snapshot.estimatedRows,
+      ...(snapshot.phase && { phase: snapshot.phase }),
     },
     lag_bytes: metrics.lagBytes ?? 0,
     lag_seconds: lagSeconds,

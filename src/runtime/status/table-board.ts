@@ -110,10 +110,23 @@ function statusOf(
     ...{ schema, name, state },
     ...(reason === null ? {} : { reason }),
     ...(commands.length === 0 ? {} : { commands: [...commands] }),
-    ...(copy ? { copy: { rows: copy.rows, bytes: copy.bytes, estimated_rows: copy.estimatedRows } } : {}),
+    ...(copy ? { copy: copyOf(copy) } : {}),
     rows_in: rowsIn,
     ...(lastChangeMs === null ? {} : { last_change_at: new Date(lastChangeMs).toISOString() }),
     history,
+  };
+}
+
+function copyOf({
+  rows,
+  bytes,
+  estimatedRows,
+  phase,
+}: NonNullable<TableReport["copy"]>): NonNullable<TableStatus["copy"]> {
+  const written = phase?.rowsWritten ?? null;
+  return {
+    ...{ rows, bytes, estimated_rows: estimatedRows, phase: phase?.name ?? "Reading" },
+    ...(written !== null && { rows_written: written }),
   };
 }
 

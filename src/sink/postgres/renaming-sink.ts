@@ -84,7 +84,7 @@ export class RenamingSink implements Sink {
       },
       take: (chunk) => copy.take(this.#named(chunk)),
       settle: () => copy.settle(),
-      finish: () => copy.finish(),
+      finish: (phase) => copy.finish(phase),
       [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose](),
     };
   }

@@ -1,9 +1,9 @@
 import { useRef } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import { Progress } from "../../../charts/progress.tsx";
-import { copyProgress, isFinishing, noEstimate, secondsLeft } from "../../../connector/copy-progress.ts";
+import { copyProgress, noEstimate, secondsLeft } from "../../../connector/copy-progress.ts";
 import { type CopyPoint, copyRate, withCopyPoint } from "../../../connector/copy-rate.ts";
-import { sinkKind, sourceName } from "../../../connector/endpoints.ts";
+import { sourceName } from "../../../connector/endpoints.ts";
 import { SqlCommands } from "../../../parts/command.tsx";
 import { bytes, perSecond } from "../../../text/numbers.ts";
 import { duration } from "../../../text/times.ts";
@@ -24,9 +24,6 @@ export function CopySection({ entry: { connector, status } }: { readonly entry: 
   const facts = [
     snapshot && snapshot.bytes > 0 ? `${bytes(snapshot.bytes)} copied` : "",
     rate === null ? "" : perSecond(rate),
-    isFinishing(status) && sinkKind(connector) === "Postgres"
-      ? "all expected rows are there; keys and indexes follow"
-      : "",
   ].filter(Boolean);
   return (
     <section class="card stack tight" aria-labelledby="copy-title">

@@ -66,18 +66,10 @@ export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare 
 
 type Copy = NonNullable<TableStatus["copy"]>;
 
-function CopyFigures({
-  table,
-  copy: { rows, estimated_rows },
-}: {
-  readonly table: TableStatus;
-  readonly copy: Copy;
-}) {
+function CopyFigures({ table, copy }: { readonly table: TableStatus; readonly copy: Copy }) {
   return (
     <div class="copying">
-      <Progress
-        {...{ label: `Copy of ${table.schema}.${table.name}`, ...tableCopyProgress(rows, estimated_rows) }}
-      />
+      <Progress {...{ label: `Copy of ${table.schema}.${table.name}`, ...tableCopyProgress(copy) }} />
     </div>
   );
 }

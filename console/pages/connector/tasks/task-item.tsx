@@ -67,7 +67,7 @@ export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
 
 function TaskProgress({ table, task }: { readonly table: string; readonly task: Task }) {
   const { progress } = task;
-  const { done, all } = tableCopyProgress(progress?.rows ?? 0, progress?.estimated_rows ?? 0);
+  const { done, all } = tableCopyProgress(progress ?? { rows: 0, estimated_rows: 0 });
   const note = progress ? progressText(task) : "it begins";
   return <Progress {...{ label: `${taskNoun(task)} of ${table}`, done, all, note }} />;
 }

@@ -3,7 +3,7 @@
 
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import type { CopyChunk, StartedCopy, TableCopy } from "../../copy-sink.ts";
+import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../copy-sink.ts";
 import type { CopiedRange } from "../bookkeeping/copy-records.ts";
 import type { CopyOutcome } from "./whole-copy.ts";
 
@@ -14,7 +14,7 @@ export interface BlockingCopySteps {
   divide(): Promise<{ readonly form: TupleForm; readonly ranges: readonly CopiedRange[] } | null>;
   range(chunk: CopyChunk, range: PageRange): Promise<void>;
   /** Called when all ranges are there. */
-  join(): Promise<CopyOutcome>;
+  join(phase: TellPhase): Promise<CopyOutcome>;
   whole(chunk: CopyChunk): Promise<CopyOutcome>;
   /** Called when the copy is durable. */
   made(outcome: CopyOutcome): void;
@@ -45,8 +45,8 @@ export class BlockingCopy implements TableCopy {
     return "all";
   }
 
-  async finish(): Promise<"all"> {
-    if (this.#isDivided) this.steps.made(await this.steps.join());
+  async finish(phase: TellPhase = () => {}): Promise<"all"> {
+    if (this.#isDivided) this.steps.made(await this.steps.join(phase));
     else if (!this.#isTaken) throw new Error("a copy is finished before it was taken");
     return "all";
   }

@@ -4,7 +4,6 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import type { PageRange } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -19,7 +18,6 @@ import {
   forgetCopy,
   recordRange,
 } from "../bookkeeping/copy-records.ts";
-import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } from "./chunk-sql.ts";
 import { pagesOf, stageChunk } from "./chunk-staging.ts";
@@ -27,6 +25,7 @@ import { CountedChunks } from "./counted-chunks.ts";
 import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
+import { type TakenChunk, writtenOf } from "./taken-chunk.ts";
 import { copyInvalidated, type TouchedKeys } from "./touched-keys.ts";
 import { type CopyOutcome, hasRows } from "./whole-copy.ts";
 
@@ -76,17 +75,6 @@ interface SettledPiece {
   readonly isLast: boolean;
   /** The range that this piece completes. */
   readonly copied: CopiedRange | null;
-}
-
-/** A chunk in its staging table. */
-interface TakenChunk {
-  readonly staging: TargetName;
-  readonly range: PageRange | null;
-  readonly point: Lsn;
-  readonly rows: number;
-  readonly pages: number;
-  /** The next page of the staging table to be written to the target. */
-  next: number;
 }
 
 export class IncrementalCopy implements TableCopy {
@@ -139,7 +127,8 @@ export class IncrementalCopy implements TableCopy {
     );
     chunk.progress(taken.rows, counted.bytes);
     const range = chunk.part?.kind === "range" ? chunk.part.range : null;
-    this.#chunks.push({ staging, range, point: chunk.lsn, ...taken, next: 0 });
+    chunk.phase?.("Writing", 0);
+    this.#chunks.push({ staging, range, point: chunk.lsn, ...taken, phase: chunk.phase, next: 0 });
   }
 
   async settle(): Promise<Settled> {
@@ -149,6 +138,7 @@ export class IncrementalCopy implements TableCopy {
     const put = await this.#inTransaction((client, target) => this.#settlePiece(client, target, chunk));
     if (put === "locked") return put;
     chunk.next = put.next;
+    chunk.phase?.("Writing", writtenOf(chunk));
     if (put.isLast) {
       this.#chunks.shift();
       if (put.copied) this.options.records.added(this.options.table.relation.id, put.copied);

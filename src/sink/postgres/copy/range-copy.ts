@@ -11,7 +11,7 @@ import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
+import type { CopyChunk, CopyMode, TellPhase } from "../../copy-sink.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
 import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
@@ -125,7 +125,7 @@ export async function copyRange(
 export async function joinRanges(
   client: Client,
   config: PostgresSinkConfig,
-  copy: RangeCopy & { readonly mode: CopyMode },
+  copy: RangeCopy & { readonly mode: CopyMode; readonly phase: TellPhase },
   ranges: readonly CopiedRange[],
   known: KnownTable,
 ): Promise<CopyOutcome> {
@@ -136,6 +136,7 @@ export async function joinRanges(
   await client.query("begin");
   await lockForCopy(client, connector);
   const existing = await readTargetTable(client, copy.target);
+  copy.phase(existing === null ? "Finishing" : "Writing", null);
   const { hasOthers, fitted } =
     existing === null
       ? { hasOthers: false, fitted: null }

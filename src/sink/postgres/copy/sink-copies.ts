@@ -9,7 +9,7 @@ import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { whileWatched } from "../../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { toMillraceError } from "../../../errors/millrace-error.ts";
-import type { CopyChunk, CopyMode, CopySink, StreamDuring, TableCopy } from "../../copy-sink.ts";
+import type { CopyChunk, CopyMode, CopySink, StreamDuring, TableCopy, TellPhase } from "../../copy-sink.ts";
 import type { SinkContext } from "../../sink.ts";
 import { CopyRefusals } from "../refusals/copy-refusals.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
@@ -116,8 +116,8 @@ export class SinkCopies implements CopySink, AsyncDisposable {
       form: this.#wholeForm(table),
       divide: () => this.#divide(table),
       range: (chunk, range) => this.#takeRange(chunk, range, stop),
-      join: async () => {
-        const outcome = await this.#join(table, mode, stop);
+      join: async (phase) => {
+        const outcome = await this.#join(table, mode, stop, phase);
         tables.records.ended(relation.id);
         return outcome;
       },
@@ -159,9 +159,9 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     this.apply.lockWaitEnded();
   }
 
-  #join(table: TableShape, mode: CopyMode, stop: AbortSignal): Promise<CopyOutcome> {
+  #join(table: TableShape, mode: CopyMode, stop: AbortSignal, phase: TellPhase): Promise<CopyOutcome> {
     const { relation } = table;
-    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf(table, mode) };
+    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf(table, mode), phase };
     const ranges = this.tables.records.of(relation.id, "side")?.ranges ?? [];
     return this.#inSession(relation, true, stop, (client) =>
       whileWatched(this.apply.watched(client), () =>

@@ -92,6 +92,7 @@ export async function copyIntoTarget(
   if (isEmpty && !isHashed) {
     const write = () => take(copySql(sqlName(target), columns, request));
     rows = existing === null ? await write() : await withLateChecks(client, existing, write);
+    request.phase?.("Finishing", null);
     if (existing === null) await addKeyOf(client, target, table);
     else await withRefusedKey(client, writtenTo(existing, table.relation));
   } else {
@@ -99,6 +100,7 @@ export async function copyIntoTarget(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
     );
     rows = await take(copySql(staging, columns, request));
+    request.phase?.("Writing", null);
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     const { relation } = table;
