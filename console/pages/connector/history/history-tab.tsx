@@ -9,7 +9,7 @@ import { Failure } from "../../../parts/notice.tsx";
 import { useLoaded } from "../../../store/use-loaded.ts";
 import { plural } from "../../../text/numbers.ts";
 import { exact } from "../../../text/times.ts";
-import { type Run, runsOf, stepsOf } from "./runs.ts";
+import { attemptsText, type Run, runsOf, type Step, stepsOf } from "./runs.ts";
 
 const pollMs = 15_000;
 /** Characters that are shown in any case. */
@@ -72,7 +72,7 @@ function RunSection({ run, isOpen, isPresent }: RunSectionProps) {
             <TimelineEntry key={step.entry.id} entry={step.entry} />
           ) : (
             // By the oldest: newer ones join.
-            <Copies key={step.entries.at(-1)?.id} entries={step.entries} />
+            <Folded key={step.entries.at(-1)?.id} kind={step.kind} entries={step.entries} />
           ),
         )}
       </ol>
@@ -116,34 +116,59 @@ function Reason({ text }: { readonly text: string }) {
   );
 }
 
-/** Many copies, one after the other; newest first. */
-function Copies({ entries }: { readonly entries: readonly HistoryEntry[] }) {
+interface FoldedProps {
+  readonly kind: Exclude<Step["kind"], "entry">;
+  /** Newest first. */
+  readonly entries: readonly HistoryEntry[];
+}
+
+/** Many entries as one: how many, and from when to when. Each is there to be unfolded. */
+function Folded({ kind, entries }: FoldedProps) {
   const [newest, oldest] = [entries[0], entries.at(-1)];
   const [isOpen, setOpen] = useState(false);
   if (!newest || !oldest) return null;
-  const tables = new Set(entries.map(({ status }) => status.state.snapshot?.name)).size;
+  const { tone, reason } = healthWords(newest.status);
   return (
-    <li class="tone-busy">
+    <li class={`tone-${tone}`}>
       <time class="small soft" dateTime={oldest.created_at}>
         {exact(Date.parse(oldest.created_at))}
       </time>
-      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>
-          <span class="strong">Copying {plural(tables, "table")}</span>
-          <span class="small soft"> until {exact(Date.parse(newest.created_at)).slice(11)}</span>
-        </summary>
-        {isOpen && (
-          <ol class="small copies">
-            {entries.map(({ id, status, created_at }) => (
-              <li key={id}>
-                <span class="soft">{exact(Date.parse(created_at)).slice(11)}</span>{" "}
-                <span class="name">{status.state.snapshot?.name}</span>
-                <span class="soft"> {healthWords(status).word}</span>
-              </li>
-            ))}
-          </ol>
-        )}
-      </details>
+      <div>
+        <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+          <summary>
+            <span class="strong">{titleOf(kind, entries)}</span>
+            <span class="small soft"> until {until(oldest, newest)}</span>
+          </summary>
+          {isOpen && (
+            <ol class="small copies">
+              {entries.map(({ id, status, created_at }) => (
+                <li key={id}>
+                  <span class="soft">{exact(Date.parse(created_at)).slice(11)}</span>{" "}
+                  <span class="name">{status.state.snapshot?.name ?? phaseWords(status.state)}</span>
+                  <span class="soft"> {healthWords(status).word}</span>
+                </li>
+              ))}
+            </ol>
+          )}
+        </details>
+        {reason && <Reason text={reason} />}
+      </div>
     </li>
   );
+}
+
+function titleOf(kind: FoldedProps["kind"], entries: readonly HistoryEntry[]): string {
+  if (kind === "retries")
+    return `Retry, ${attemptsText(entries)}, for the same reason: ${plural(entries.length, "entry", "entries")}`;
+  const tables = new Set(entries.map(({ status }) => status.state.snapshot?.name)).size;
+  return `Copying ${plural(tables, "table")}`;
+}
+
+/** The time of day, with the day where it is another one. */
+function until(oldest: HistoryEntry, newest: HistoryEntry): string {
+  const [from, to] = [oldest, newest].map(({ created_at }) => exact(Date.parse(created_at))) as [
+    string,
+    string,
+  ];
+  return from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to;
 }

@@ -31,29 +31,51 @@ function runOf(id: string, entries: readonly HistoryEntry[]): Run {
   return { id, beganAt, tone, word, entries: entries.toReversed() };
 }
 
-/** One entry, or copies that followed each other without anything to be said. */
+/**
+ * One entry; copies that followed each other without anything to be said; or what was reported while the same failure was met again and again.
+ * Newest first.
+ */
 export type Step =
   | { readonly kind: "entry"; readonly entry: HistoryEntry }
-  | { readonly kind: "copies"; readonly entries: readonly HistoryEntry[] };
+  | { readonly kind: "copies" | "retries"; readonly entries: readonly HistoryEntry[] };
 
 /** So few stay as they are. */
-const fewCopies = 3;
+const few = { copies: 3, retries: 1 } as const;
 
-/** A connector may copy thousands of tables, one after the other: they are one step. */
+interface Group {
+  readonly kind: "copies" | "retries" | null;
+  readonly reason: string | null;
+  readonly entries: HistoryEntry[];
+}
+
+/** A connector may copy thousands of tables, one after the other, or meet the same failure for days: these are one step. */
 export function stepsOf(entries: readonly HistoryEntry[]): readonly Step[] {
-  const groups: HistoryEntry[][] = [];
+  const groups: Group[] = [];
   for (const entry of entries) {
+    const group = groupOf(entry);
     const last = groups.at(-1);
-    if (last?.[0] && isQuietCopy(last[0]) && isQuietCopy(entry)) last.push(entry);
-    else groups.push([entry]);
+    if (last && group.kind !== null && last.kind === group.kind && last.reason === group.reason)
+      last.entries.push(entry);
+    else groups.push(group);
   }
-  return groups.flatMap((group): Step[] =>
-    group.length > fewCopies
-      ? [{ kind: "copies", entries: group }]
-      : group.map((entry) => ({ kind: "entry", entry })),
+  return groups.flatMap(({ kind, entries: those }): Step[] =>
+    kind !== null && those.length > few[kind]
+      ? [{ kind, entries: those }]
+      : those.map((entry) => ({ kind: "entry", entry })),
   );
 }
 
-function isQuietCopy({ status }: HistoryEntry): boolean {
-  return status.state.snapshot !== undefined && healthWords(status).reason === null;
+/** Of a retry the reason counts alone: each attempt has another number, and goes through the phases again. */
+function groupOf(entry: HistoryEntry): Group {
+  const { state, status } = entry.status;
+  if (status.retry) return { kind: "retries", reason: status.retry.reason, entries: [entry] };
+  const isQuietCopy = state.snapshot !== undefined && healthWords(entry.status).reason === null;
+  return { kind: isQuietCopy ? "copies" : null, reason: null, entries: [entry] };
+}
+
+/** "attempt 3", "attempts 1 to 6" */
+export function attemptsText(entries: readonly HistoryEntry[]): string {
+  const attempts = entries.flatMap(({ status }) => status.status.retry?.attempt ?? []);
+  const [first, last] = [Math.min(...attempts), Math.max(...attempts)];
+  return first === last ? `attempt ${last}` : `attempts ${first} to ${last}`;
 }

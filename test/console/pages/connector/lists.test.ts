@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { conditionOf } from "../../../../console/connector/condition.ts";
 import { commandsText, summaryOf, worstFirst } from "../../../../console/pages/connector/doctor/findings.ts";
-import { runsOf, stepsOf } from "../../../../console/pages/connector/history/runs.ts";
+import { attemptsText, runsOf, stepsOf } from "../../../../console/pages/connector/history/runs.ts";
 import {
   countByStand,
   matchingTables,
@@ -160,11 +160,35 @@ test("copies that follow each other are one step of the history, but not those w
     status: { state: { snapshot: { name: `public.${id}` } }, status },
   });
   const kinds = (entries: HistoryEntry[]) =>
-    stepsOf(entries).map((step) => (step.kind === "copies" ? step.entries.length : step.entry.id));
+    stepsOf(entries).map((step) => (step.kind === "entry" ? step.entry.id : step.entries.length));
   expect(kinds(["1", "2", "3", "4"].map((id) => copy(id)))).toEqual([4]);
   expect(kinds(["1", "2"].map((id) => copy(id)))).toEqual(["1", "2"]);
   const retry = copy("x", { retry: { attempt: 1, reason: "Why." } });
   expect(kinds([...["1", "2", "3", "4"].map((id) => copy(id)), retry, copy("5")])).toEqual([4, "x", "5"]);
+});
+
+test("the same failure, met again and again, is one step of the history", () => {
+  const retry = (id: string, attempt: number, reason: string, sub_state = "connect"): HistoryEntry => ({
+    ...{
+      id,
+      connector_id: "orders",
+      run_id: "r",
+      component: "Connector",
+      created_at: "2026-01-01T00:00:00Z",
+    },
+    status: { state: { initialize: { sub_state, commands: [] } }, status: { retry: { attempt, reason } } },
+  });
+  const away = [
+    retry("6", 3, "Away."),
+    retry("5", 2, "Away.", "make the slot"),
+    retry("4", 2, "Away."),
+    retry("3", 1, "Away."),
+  ];
+  const steps = stepsOf([...away, retry("2", 2, "Refused."), retry("1", 1, "Away.")]);
+  expect(
+    steps.map((step) => (step.kind === "entry" ? step.entry.id : [step.kind, step.entries.length])),
+  ).toEqual([["retries", 4], "2", "1"]);
+  expect([attemptsText(away), attemptsText(away.slice(0, 1))]).toEqual(["attempts 1 to 3", "attempt 3"]);
 });
 
 test("the doctor's worst findings come first", () => {
