@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { exact } from "../text/times.ts";
+import { tickTexts } from "./ticks.ts";
 
 export interface Series {
   readonly label: string;
@@ -17,11 +18,13 @@ interface ChartProps {
   readonly times: readonly number[];
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
+  /** For the ticks, where two of them may be too near each other for `format`. */
+  readonly formatTick?: (value: number) => string;
   readonly height?: number;
 }
 
 /** Series over time. It follows its box's width and the theme's colours. */
-export function Chart({ label, times, series, format, height = 180 }: ChartProps) {
+export function Chart({ label, times, series, format, formatTick = format, height = 180 }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data: uPlot.AlignedData = [[...times], ...series.map(({ values }) => [...values])];
@@ -34,7 +37,11 @@ export function Chart({ label, times, series, format, height = 180 }: ChartProps
     if (!element) return;
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(element, series, format, height), latest.current, element);
+      plot.current = new uPlot(
+        options(element, series, { format, formatTick, height }),
+        latest.current,
+        element,
+      );
     };
     draw();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }));
@@ -60,8 +67,7 @@ const halfOfTime = 20;
 function options(
   element: HTMLElement,
   series: readonly Series[],
-  format: (value: number) => string,
-  height: number,
+  { format, formatTick, height }: Required<Pick<ChartProps, "format" | "formatTick" | "height">>,
 ): uPlot.Options {
   const styles = getComputedStyle(document.documentElement);
   const color = (name: string) => styles.getPropertyValue(name).trim();
@@ -77,7 +83,7 @@ function options(
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
     axes: [
       { ...axis, size: 28, values: (_plot, ticks) => ticks.map(timeOfDay) },
-      { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => withoutZeros(format(tick))) },
+      { ...axis, size: 64, values: (_plot, ticks) => tickTexts(ticks, formatTick) },
     ],
     series: [
       { label: "At", value: (_plot: uPlot, time: number | null) => (time === null ? "–" : timeOfDay(time)) },
@@ -96,9 +102,4 @@ function timeOfDay(unixSeconds: number): string {
     .slice(11)
     .split(":");
   return second === "00" ? `${hour}:${minute}` : `${hour}:${minute}:${second}`;
-}
-
-/** Ticks are round numbers: 3 k rather than 3.00 k. */
-function withoutZeros(text: string): string {
-  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 }

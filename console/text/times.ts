@@ -12,6 +12,12 @@ export function duration(seconds: number): string {
   return two(whole, 86_400, "d", 3_600, "h");
 }
 
+/** As `duration`, but for half seconds: "1.5 s". For an axis, whose ticks may be that near each other. */
+export function tickDuration(seconds: number): string {
+  const isBetween = seconds > 1 && seconds < 60 && !Number.isInteger(seconds);
+  return isBetween ? `${Number(seconds.toFixed(2))}${thin}s` : duration(seconds);
+}
+
 /** "3 s ago", "in 5 min", "now" */
 export function ago(at: number, now: number): string {
   const seconds = (now - at) / 1000;

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import { tickTexts } from "../../console/charts/ticks.ts";
 import { bytes, grouped, percent, perSecond, plural, shortCount } from "../../console/text/numbers.ts";
-import { ago, duration } from "../../console/text/times.ts";
+import { ago, duration, tickDuration } from "../../console/text/times.ts";
 
 /** Thin spaces are hard to see: tests write `_`. */
 const seen = (text: string) => text.replaceAll("\u202f", "_");
@@ -64,4 +65,14 @@ test.each([
   [200_000_000, "2_d ago"],
 ])("a time %p ms ago", (distance, text) => {
   expect(seen(ago(1_000_000_000_000 - distance, 1_000_000_000_000))).toBe(text);
+});
+
+test("the ticks of an axis are distinct, and none is rounded to another", () => {
+  const texts = (ticks: readonly number[]) =>
+    tickTexts(ticks, tickDuration).map((text) => text.replaceAll("\u202f", " "));
+  expect(texts([0, 0.5, 1, 1.5, 2])).toEqual(["0 s", "500 ms", "1 s", "1.5 s", "2 s"]);
+  expect(texts([0, 2.5, 5, 7.5])).toEqual(["0 s", "2.5 s", "5 s", "7.5 s"]);
+  expect(texts([0, 60, 90])).toEqual(["0 s", "1 min", "1 min 30 s"]);
+  expect(tickTexts([1, 1.4, 2], (tick) => String(Math.round(tick)))).toEqual(["1", "", "2"]);
+  expect(tickTexts([0, 3_000], shortCount)).toEqual(["0", "3\u202fk"]);
 });

@@ -9,7 +9,7 @@ import {
 import { Choice } from "../../../parts/choice.tsx";
 import { useNow } from "../../../parts/clock.ts";
 import { bytes, perSecond } from "../../../text/numbers.ts";
-import { duration } from "../../../text/times.ts";
+import { duration, tickDuration } from "../../../text/times.ts";
 
 const ranges = [
   ["600", "10 minutes"],
@@ -19,6 +19,11 @@ const lagUnits = [
   ["lag_seconds", "Time"],
   ["lag_bytes", "Bytes"],
 ] as const;
+
+const lagFormats = {
+  lag_seconds: { format: duration, formatTick: tickDuration },
+  lag_bytes: { format: bytes },
+} as const;
 
 /** Throughput and lag over time. */
 export function Charts({ id, series }: { readonly id: string; readonly series: SampleSeries }) {
@@ -57,7 +62,7 @@ export function Charts({ id, series }: { readonly id: string; readonly series: S
             <Chart
               key={lagUnit}
               label={`Lag of ${id}, ${words}`}
-              {...{ times: shown.times, series: lag, format: lagUnit === "lag_seconds" ? duration : bytes }}
+              {...{ times: shown.times, series: lag, ...lagFormats[lagUnit] }}
             />
           </div>
         </div>
