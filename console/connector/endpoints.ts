@@ -30,6 +30,6 @@ function databaseName({ host, port = 5432, database }: Connection): string {
   return `${database} on ${port === 5432 ? host : `${host}:${port}`}`;
 }
 
-function withoutCredentials(url: string): string {
+export function withoutCredentials(url: string): string {
   return url.replace(/^(https?:\/\/)[^/@]*@/, "$1");
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { summaryOf } from "../../../console/pages/edit/model/summary.ts";
+import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
 
 const defaults = { sink: { webhook: { path_template: "webhooks/{schema}/{table}" } } };
 const webhook = (sink: object) => ({
@@ -9,11 +10,25 @@ const webhook = (sink: object) => ({
 const line = (wanted: string, ...of: Parameters<typeof summaryOf>) =>
   summaryOf(...of).find(({ label }) => label === wanted)?.value;
 
-test("a webhook's path is in the review, also the one that is filled in", () => {
-  const path = "Path of its requests";
-  expect(line(path, webhook({}), defaults, null)).toBe("/webhooks/{schema}/{table}");
-  expect(line(path, webhook({ path_template: "in" }), defaults, null)).toBe("/in");
-  expect(line(path, { sink: { postgres: {} } }, defaults, null)).toBeUndefined();
+test("the review has the whole address of a webhook's requests, also with the template that is filled in", () => {
+  const to = (sink: object) => line("To", webhook(sink), defaults, null);
+  expect(to({})).toBe("Webhook: https://a.example/webhooks/{schema}/{table}");
+  expect(to({ path_template: "" })).toBe("Webhook: https://a.example");
+  expect(to({ url: "" })).toBe("Webhook: ");
+  expect(line("To", { sink: { postgres: {} } }, defaults, null)).not.toContain("http");
+  expect(summaryOf(webhook({}), defaults, null).map(({ label }) => label)).not.toContain(
+    "Path of its requests",
+  );
+});
+
+test("the address is the one that the sink joins", () => {
+  const bases = ["https://a.example/in", "https://a.example/in/?k=1", "https://a.example:8443/x//"];
+  const templates = ["hook", "/hook?b=2", "?b=2", "", "v1/{table}"];
+  for (const url of bases)
+    for (const template of templates) {
+      const shown = line("To", webhook({ url, path_template: template }), defaults, null);
+      expect(shown?.replace("{table}", "t")).toBe(`Webhook: ${targetUrl(url, template, "s", "t")}`);
+    }
 });
 
 test("what happens to later tables is in the review", () => {

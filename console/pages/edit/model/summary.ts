@@ -3,7 +3,7 @@
 import type { CatalogRequest } from "../../../../src/connector/config/catalog.ts";
 import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
 import type { JsonObject } from "../../../../src/connector/request/merge-patch.ts";
-import { sinkKind, sinkName, sourceName } from "../../../connector/endpoints.ts";
+import { sinkKind, sinkName, sourceName, withoutCredentials } from "../../../connector/endpoints.ts";
 import { grouped } from "../../../text/numbers.ts";
 import { type KnownTables, Selection } from "../catalog/selection.ts";
 import { valueAt } from "./pointer.ts";
@@ -21,11 +21,10 @@ export function summaryOf(
 ): readonly SummaryLine[] {
   const connector = draft as unknown as ConnectorRequest;
   const catalog = valueAt(draft, "/source/postgres/catalog") as CatalogRequest | undefined;
-  const path = valueAt(draft, "/sink/webhook") && pathOf(draft, defaults);
+  const address = valueAt(draft, "/sink/webhook") ? requestAddress(draft, defaults) : null;
   return [
     { label: "From", value: safely(() => sourceName(connector)) },
-    { label: "To", value: safely(() => `${sinkKind(connector)}: ${sinkName(connector)}`) },
-    ...(path ? [{ label: "Path of its requests", value: path }] : []),
+    { label: "To", value: safely(() => `${sinkKind(connector)}: ${address ?? sinkName(connector)}`) },
     { label: "Tables", value: tablesText(catalog, known) },
     {
       label: "Tables that are created later",
@@ -34,10 +33,25 @@ export function summaryOf(
   ];
 }
 
-/** Below the URL. What the form leaves out is what the API puts in. */
-function pathOf(draft: JsonObject, defaults: JsonObject | null): string {
+/**
+ * Where requests will go, with the template as it is: appended to the URL's path, as the sink does it. What the form leaves out is what the
+ * API puts in. Null: there is no URL yet.
+ */
+function requestAddress(draft: JsonObject, defaults: JsonObject | null): string | null {
+  const base = valueAt(draft, "/sink/webhook/url");
   const place = "/sink/webhook/path_template";
-  return `/${String(valueAt(draft, place) ?? valueAt(defaults ?? {}, place) ?? "").replace(/^\//, "")}`;
+  const template = String(valueAt(draft, place) ?? valueAt(defaults ?? {}, place) ?? "");
+  if (typeof base !== "string" || base === "") return null;
+  const [address = "", search = ""] = splitAtQuery(withoutCredentials(base).replace(/#.*$/, ""));
+  const [path = "", query = ""] = splitAtQuery(template);
+  const joined = path === "" ? address : `${address.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
+  const both = [search, query].filter((part) => part !== "").join("&");
+  return both === "" ? joined : `${joined}?${both}`;
+}
+
+function splitAtQuery(text: string): readonly string[] {
+  const at = text.indexOf("?");
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }
 
 /** The configuration may be anything yet. */
