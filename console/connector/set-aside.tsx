@@ -1,6 +1,7 @@
 import { SqlCommands } from "../parts/command.tsx";
 import { Reason } from "./reason.tsx";
 import { TableName } from "./table-name.tsx";
+import { withoutSql } from "./without-sql.ts";
 
 interface SetAsideProps {
   readonly schema: string;
@@ -18,7 +19,7 @@ export function SetAside({ schema, name, reason, commands, sink }: SetAsideProps
       <h3>
         <TableName schema={schema} name={name} />
       </h3>
-      <Reason text={reason} />
+      <Reason text={withoutSql(reason, commands)} />
       {commands.length > 0 && (
         <p class="small soft">
           Run this at the sink, <span class="name strong">{sink}</span>:

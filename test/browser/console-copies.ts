@@ -63,7 +63,7 @@ const shows = (page: Page, text: string) =>
 const count = (text: string, part: string) => text.split(part).length - 1;
 
 test("the banner says which table all others wait for, and leads to the one place that says what to do", async () => {
-  tables = refused;
+  tables = refused.map((one) => (one.commands ? { ...one, reason: `${why} Run: ${sql}` } : one));
   copying("stuck", { retry: { attempt: 3, reason: `All tables wait for public.prices: ${why}` } }, {});
   await using opened = await stage.chromium.open(staged.url, "/console/connectors/stuck");
   const { page } = opened;
@@ -72,6 +72,7 @@ test("the banner says which table all others wait for, and leads to the one plac
   await page.click(".notice a");
   await shows(page, "All others wait for public.prices");
   expect(count(await textOf(page), why)).toBe(1);
+  expect(count(await textOf(page), sql)).toBe(1);
   expect(await page.$$eval(".set-aside pre", (all) => all.map((one) => one.textContent))).toEqual([sql]);
   const rows = await page.$$eval(".table-row:not(.table-head)", (all) =>
     all.map((row) => row.textContent ?? ""),

@@ -2,6 +2,7 @@ import type { TableStatus } from "../../../../src/connector/table-status.ts";
 import type { KnownConnector } from "../../../connector/known-connector.ts";
 import { Reason } from "../../../connector/reason.tsx";
 import { retryWords } from "../../../connector/retry-words.ts";
+import { withoutSql } from "../../../connector/without-sql.ts";
 import { useNow } from "../../../parts/clock.ts";
 import { Command, SqlCommands } from "../../../parts/command.tsx";
 import { Notice } from "../../../parts/notice.tsx";
@@ -38,7 +39,7 @@ export function SituationNotice({ entry }: SituationProps) {
 
 function Situation({ entry }: SituationProps) {
   const { tone, title, reason, advice, commands } = situationOf(entry);
-  const remedy = reason === null ? null : snapshotRemedy(entry.connector.id, reason);
+  const remedy = reason === null ? null : snapshotRemedy(entry.connector.id, withoutSql(reason, commands));
   return (
     <Notice tone={tone} title={title}>
       {remedy && <Reason text={remedy.reason} />}
