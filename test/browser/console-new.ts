@@ -50,6 +50,8 @@ describe("a new connector", () => {
     await typeConnection(page, "source", server.connection("shop"));
     await pressAt(page, "Run the tests");
     await page.waitForSelector(".passed", { timeout: 15_000 });
+    const inFocus = await page.evaluate("document.activeElement.textContent");
+    expect(inFocus).toBe("Run them again");
     expect(await textOf(page, '[aria-busy] [role="status"]')).not.toContain("failure");
     await pressAt(page, "Next: the sink");
     await reach(page, "Sink");

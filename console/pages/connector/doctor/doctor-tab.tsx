@@ -26,7 +26,7 @@ export function DoctorTab({ entry }: { readonly entry: GivenConnector }) {
             {sinkKind(connector) === "Webhook" && " The receiver gets one POST of an empty list."}
           </p>
         </div>
-        <Button kind={examination ? "normal" : "primary"} disabled={isRunning} onClick={examine}>
+        <Button kind={examination ? "normal" : "primary"} isBusy={isRunning} onClick={examine}>
           {isRunning ? "Looking…" : examination ? "Look again" : "Look now"}
         </Button>
       </div>

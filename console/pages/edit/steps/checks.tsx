@@ -32,7 +32,7 @@ export function Checks({ side, data, refuse }: ChecksProps) {
           <h3>Test the {side}</h3>
           <p class="small soft">{promises[side === "source" ? "source" : sinkKindOf(draft)]}</p>
         </div>
-        <Button onClick={run} disabled={isRunning}>
+        <Button onClick={run} isBusy={isRunning}>
           {checks === null ? "Run the tests" : "Run them again"}
         </Button>
       </div>
