@@ -14,6 +14,7 @@ CREATE TABLE "millrace"."parked_messages" (
 	"body" "bytea",
 	"min_version" bigint NOT NULL,
 	"max_version" bigint NOT NULL,
+	"versions" jsonb,
 	"is_of_copy" boolean NOT NULL,
 	"first_lsn" text,
 	"committed_at" timestamp (3) with time zone NOT NULL,

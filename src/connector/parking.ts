@@ -29,6 +29,8 @@ export interface ParkedEntry {
   /** Versions of its first and its last row. */
   readonly minVersion: number;
   readonly maxVersion: number;
+  /** Those of all of its rows, rising; null: it has one row. */
+  readonly versions: readonly number[] | null;
   /** Its rows are a copy's. */
   readonly isOfCopy: boolean;
   /** Of the body, before it is compressed. */

@@ -15,7 +15,15 @@ const body = new Uint8Array(Bun.zstdCompressSync(Buffer.from('[{"id":1,"v":"some
 function message(n: number): ParkedMessage {
   return {
     ...{ id: `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`, schema: "public", table: "orders" },
-    ...{ hashes: [n % 50_000], isWide: false, minVersion: n, maxVersion: n, isOfCopy: false, bytes: 26 },
+    ...{
+      hashes: [n % 50_000],
+      isWide: false,
+      minVersion: n,
+      maxVersion: n,
+      versions: null,
+      isOfCopy: false,
+      bytes: 26,
+    },
     ...{ keys: `[{"id":${n}}]`, rows: 1, body, firstLsn: "0/1", committedAtMs: 1_700_000_000_000 },
     ...{
       cause: "refused",

@@ -259,8 +259,9 @@ describe("is given up, and comes when it is committed", () => {
     const others = (to: number) =>
       `insert into other select g, g from generate_series(${to - 2999}, ${to}) g`;
     await large.query(`begin; ${rows(1, 3000)}; ${others(3000)}`);
-    // All that it has of the table is at the sink.
-    await waitFor("its parts", () => (pair.progress?.rowsIn ?? 0) > 4000);
+    // All that it has of the table is at the sink once it has rows of the other one.
+    const lock = "select from pg_locks where relation = 'other'::regclass and mode = 'RowExclusiveLock'";
+    await waitFor("its parts", async () => (await pair.sink(lock)).length > 0);
     await pair.source("insert into t values (-1, null, '')");
     await waitFor("the table to be set aside", () => pair.setAside.length === 1);
     await large.query(`${others(6000)}; commit`);

@@ -12,6 +12,7 @@ import { type FailureHealth, RunLoop } from "../../src/runtime/run/run-loop.ts";
 import type { RecordOwner } from "../../src/runtime/threads/messages.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
 import { noRound } from "../../src/state/stores/connector-store.ts";
+import { MemoryParking } from "./memory-parking.ts";
 import { withSave } from "./memory-record.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -67,6 +68,7 @@ export class LiveRun implements AsyncDisposable {
   setAside: readonly SetAsideTable[] = [];
   readonly #config: ConnectorConfig;
   readonly #state: LiveState;
+  readonly #parking = new MemoryParking();
   readonly #workers = workerThreads();
   #loop: RunLoop;
 
@@ -190,7 +192,7 @@ export class LiveRun implements AsyncDisposable {
       taskFailed: () => {},
       loadRecord: (owner) => this.#state.load(owner),
       saveRecord: (owner, text, parts) => this.#state.save(owner, text, parts),
-      parking: async () => null,
+      parking: async (call) => this.#parking.answer(call),
       log: () => {},
     };
   }

@@ -24,7 +24,9 @@ export async function sampleRows(
 ): Promise<readonly SampledRow[]> {
   if (differences.length === 0) return [];
   const keys = differences.map(({ key }) => key);
-  const atSource = await textsOf(environment, opened, "source", keys, signal);
+  // A key that only the sink has may be none of the source's type.
+  const known = differences.filter(({ kind }) => kind !== "Extra").map(({ key }) => key);
+  const atSource = await textsOf(environment, opened, "source", known, signal);
   const atSink = await textsOf(environment, opened, "sink", keys, signal);
   return differences.map(({ key, kind }) => {
     const id = JSON.stringify(key);
@@ -74,6 +76,7 @@ async function textsOf(
 ): Promise<ReadonlyMap<string, Texts>> {
   const { key, columns } = opened.comparison;
   const texts = new Map<string, Texts>();
+  if (keys.length === 0) return texts;
   await scan(environment, opened, side, { kind: "texts", keys }, signal, (row) => {
     const all = Array.from({ length: key.length + columns.length }, (_, field) => row.text(field));
     texts.set(JSON.stringify(all.slice(0, key.length)), all.slice(key.length));

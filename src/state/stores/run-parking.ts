@@ -35,6 +35,7 @@ interface EntryRow {
   readonly wide: boolean;
   readonly min: number;
   readonly max: number;
+  readonly versions: string | null;
   readonly copy: boolean;
   readonly bytes: number;
 }
@@ -99,7 +100,7 @@ export class RunParking {
     const rows = await rowsOf<EntryRow>(
       this.database,
       sql`select sequence::float8 as sequence, state, id::text as id, schema_name as schema, table_name as table,
-          to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max,
+          to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max, versions::text as versions,
           is_of_copy as copy, bytes::float8 as bytes
         from ${parkedMessages}
         where connector_id = ${connectorId} and sequence > ${after}::bigint and (state = 'parked' or not is_passed)
@@ -157,7 +158,8 @@ function oneParked(connectorId: string, id: string): SQL {
 function entryOf(row: EntryRow): ParkedPage["entries"][number] {
   const { id, schema, table, wide, min, max, copy, bytes } = row;
   const hashes = JSON.parse(row.hashes) as number[];
-  const versions = { minVersion: min, maxVersion: max };
+  const all = row.versions === null ? null : (JSON.parse(row.versions) as number[]);
+  const versions = { minVersion: min, maxVersion: max, versions: all };
   return {
     entry: { id, schema, table, hashes, isWide: wide, ...versions, isOfCopy: copy, bytes },
     isSettled: row.state !== "parked",
@@ -190,18 +192,24 @@ async function putMessages(
     const { id, cause, schema, table, keys, hashes, isWide, rows, bytes, body, attempts } = message;
     return {
       ...{ place, id, cause, schema, table, keys, hashes, rows, bytes, attempts, wide: isWide },
-      ...{ min: message.minVersion, max: message.maxVersion, copy: message.isOfCopy, lsn: message.firstLsn },
+      ...{
+        min: message.minVersion,
+        max: message.maxVersion,
+        versions: message.versions,
+        copy: message.isOfCopy,
+        lsn: message.firstLsn,
+      },
       committed: new Date(message.committedAtMs).toISOString(),
       body: Buffer.from(body.buffer, body.byteOffset, body.length).toString("base64"),
     };
   });
   await database.execute(sql`insert into ${parkedMessages}
-    (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version,
+    (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
       is_of_copy, first_lsn, committed_at, attempts, parked_at, is_passed)
     select ${connectorId}::text, id, 'parked', cause, "schema", "table", keys, hashes, wide, rows, bytes, decode(body, 'base64'),
-      min, max, copy, lsn, committed, attempts, clock_timestamp(), false
+      min, max, versions, copy, lsn, committed, attempts, clock_timestamp(), false
     from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
-      keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, copy bool, lsn text,
+      keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
       committed timestamptz, attempts jsonb)
     order by place on conflict do nothing`);
 }

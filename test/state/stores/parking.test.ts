@@ -16,7 +16,12 @@ function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage 
   const body = Bun.zstdCompressSync(Buffer.from(`[{"id":${n},"v":"ä\\u0000"}]`));
   return {
     ...{ id: idOf(n), schema: "public", table: "orders", hashes: [n, -2147483648], isWide: false },
-    ...{ minVersion: 1_700_000_000_000_000 + n, maxVersion: 1_700_000_000_000_000 + n, isOfCopy: false },
+    ...{
+      minVersion: 1_700_000_000_000_000 + n,
+      maxVersion: 1_700_000_000_000_000 + n,
+      versions: null,
+      isOfCopy: false,
+    },
     ...{
       bytes: 30,
       keys: `[{"id":"9007199254740993"}]`,

@@ -10,6 +10,8 @@ export class RequestWork {
   notes: readonly AttemptNote[] = [];
   /** Attempts that were refused for ever, over all parts. */
   refusals = 0;
+  /** An attempt at the part that is first got no clear answer: its rows may have arrived. */
+  isUncertain = false;
 
   constructor(public parts: readonly OutgoingRequest[]) {}
 
@@ -21,6 +23,7 @@ export class RequestWork {
   replaceFirst(by: readonly OutgoingRequest[] = [], count = 1): void {
     this.parts = [...by, ...this.parts.slice(count)];
     this.notes = [];
+    this.isUncertain = false;
   }
 }
 

@@ -240,6 +240,7 @@ export class Scheduler {
     if (undeliverable && note) {
       delivery.work ??= new RequestWork([request]);
       delivery.work.note(note);
+      delivery.work.isUncertain = true;
     }
     const decision = decideRetry(this.options.retry, {
       attempts: delivery.attempts,

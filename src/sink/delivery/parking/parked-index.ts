@@ -115,15 +115,12 @@ export class ParkedIndex {
   holds(schema: string, table: string, { hashes, version }: RowPlace): boolean {
     const found = this.#tables.get(nameOf({ schema, table }));
     if (!found) return false;
-    const chains = hashes.length === 0 ? [found.wide] : hashes.map((hash) => found.chains.get(hash));
+    const chains = [found.wide, ...hashes.map((hash) => found.chains.get(hash))];
     return chains.some(
       (chain) =>
         chain !== undefined &&
         version <= chain.most &&
-        chain.entries.some(
-          ({ entry: { minVersion, maxVersion, isOfCopy } }) =>
-            !isOfCopy && minVersion <= version && version <= maxVersion,
-        ),
+        chain.entries.some(({ entry }) => !entry.isOfCopy && hasVersion(entry, version)),
     );
   }
 
@@ -200,6 +197,12 @@ export class ParkedIndex {
     }
     return before;
   }
+}
+
+/** Rows between the first and the last one may have gone another way. */
+function hasVersion({ minVersion, maxVersion, versions }: ParkedEntry, version: number): boolean {
+  if (version < minVersion || version > maxVersion) return false;
+  return versions?.includes(version) ?? version === minVersion;
 }
 
 function nameOf({ schema, table }: { readonly schema: string; readonly table: string }): string {

@@ -16,6 +16,7 @@ export function entryOf(request: OutgoingRequest): ParkedEntry {
     hashes: [...new Set(touches)],
     minVersion: rowMarks?.versions[0] ?? 0,
     maxVersion: rowMarks?.versions.at(-1) ?? 0,
+    versions: rowMarks && rowMarks.versions.length > 1 ? rowMarks.versions : null,
     isOfCopy: rowMarks?.isOfCopy ?? false,
   };
 }

@@ -145,7 +145,7 @@ export class Parking implements UndeliverableRequests {
     work.refusals++;
     const rows = request.rowMarks?.versions.length ?? 1;
     // What was not answered may have arrived: its rows must not go out under other keys.
-    if (cause === "refused" && rows > 1 && work.refusals < mostRefusals) {
+    if (cause === "refused" && !work.isUncertain && rows > 1 && work.refusals < mostRefusals) {
       await this.#cut(work, halves(rows));
       return true;
     }

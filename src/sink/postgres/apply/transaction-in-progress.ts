@@ -80,7 +80,7 @@ export class TransactionInProgress implements Disposable {
     const { client, tables } = this;
     const applier = new BatchApplier(this.#session, batch, {
       prepare: (relation, at) => tables.registry.prepared(client, relation, this.#session.form, at),
-      // Where a table has a history, no transaction comes before its commit.
+      // `#requireReady` takes no table that has a history: its rows bear the LSN of the commit.
       histories: { ofTable: async () => null, ofSkipped: async () => null },
       copyOf: (relation) => tables.ledger.stateOf(relation),
       // `#requireReady` has made sure that all tables are ready.
@@ -137,7 +137,7 @@ export class TransactionInProgress implements Disposable {
 
   /** Throws unless the table needs no migration and no record: such changes of shared knowledge could not be undone with this transaction. */
   #requireReady(relation: Relation, at: Lsn): void {
-    const { ledger, setAside, incomplete, touched } = this.tables;
+    const { ledger, setAside, incomplete, touched, histories } = this.tables;
     const copy = ledger.stateOf(relation);
     const isCopied = copy.kind === "none" || copy.point <= at;
     // Touched keys would become visible to an incremental copy only with the commit.
@@ -147,6 +147,7 @@ export class TransactionInProgress implements Disposable {
       setAside.has(relation.id) ||
       incomplete.has(relation.id) ||
       isReplaced(relation, this.tables) ||
+      histories.isAsked(relation) ||
       relation.isGone;
     if (isCopied && !isOutside && this.tables.isReadyFor(relation)) return;
     throw givenUp(`table ${qualifiedName(relation)} is not ready at the sink`);

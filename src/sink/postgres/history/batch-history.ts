@@ -90,10 +90,10 @@ export class BatchHistory {
   }
 
   async #begin(relation: Relation): Promise<Skipped | null> {
+    // First: the history may have rows of another shape of the table that are yet to be written, and follows this one now.
+    await this.flushSkipped();
     const history = await this.histories.ofSkipped(relation);
     if (history === null) return null;
-    // The history may have rows of another shape of the table that are yet to be written.
-    await this.flushSkipped();
     return { relation, history, ...this.#fresh(relation, history) };
   }
 

@@ -119,6 +119,20 @@ test("rows of a copy have one version, and none is taken for another one", () =>
   expect(divideRequest(change, index, new ParkedIndex()).free).not.toContain(0);
 });
 
+test("a message of several rows holds those that are in it, and none between them", () => {
+  const index = new ParkedIndex();
+  const holds = (hash: number, version: number) => index.holds("public", "t", { hashes: [hash], version });
+  const whole = request(['{"id":1}', '{"id":2}', '{"id":3}']);
+  const [first, between, last] = whole.rowMarks.versions as [number, number, number];
+  // The middle one went another way: it waits behind a message of its own.
+  const message = { ...entryOf(partOf(whole, [0, 2])), hashes: [1, 2] };
+  index.add(message);
+  expect([holds(1, first), holds(2, last), holds(1, between)]).toEqual([true, true, false]);
+  index.remove(message);
+  index.add({ ...message, isWide: true });
+  expect([holds(1, first), holds(2, last), holds(1, between)]).toEqual([true, true, false]);
+});
+
 test("a hundred thousand parked messages take little, and are found at once", () => {
   const index = new ParkedIndex();
   Bun.gc(true);
