@@ -8,5 +8,6 @@ const everyMs = 15_000;
 export function useSeveralReplicas(): boolean {
   const { api } = useConsole();
   const { data } = useLoaded(() => answer(api.replicas.get()), [api], everyMs);
-  return (data?.replicas.length ?? 0) > 1;
+  // An answer of another form must not take the page with it.
+  return (data?.replicas?.length ?? 0) > 1;
 }

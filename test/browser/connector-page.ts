@@ -122,7 +122,7 @@ test("a table of any name is found, shown as it is, and copied again", async () 
   await page.waitForSelector(".table-row:not(.table-head) .strong");
   const names = await page.$$eval(".table-row .name", (found) => found.map((name) => name.textContent));
   expect(names).toEqual([oddSchema, oddTable]);
-  await page.click(".table-row .do button");
+  await page.click('.table-row .do button[aria-label^="Copy again"]');
   await press(page, "Start the copy");
   await shows(page, "is asked for");
   await page.click(".notice a");
