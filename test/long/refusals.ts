@@ -54,7 +54,7 @@ test.concurrent.each([
   [
     "a trigger of the sink's own",
     { tables: plain, breaking: raising("P0001"), mending: "drop trigger refuse on t" },
-    "Table public.t: The server refused a value in a trigger or a function: function refuse() (SQLSTATE P0001). The row is (id)=(1), of",
+    "Table public.t: The server refused a value in a trigger or a function: function public.refuse() (SQLSTATE P0001). The row is (id)=(1), of",
   ],
 ])("%s", async (_, { tables, breaking, mending }, reason) => {
   await using on = await setUp(tables);
@@ -131,7 +131,7 @@ test.concurrent("a constraint trigger at the end of the transaction", async () =
   await on.source("insert into t select i, 'secret ' || i from generate_series(5, 300) i");
   const text = await on.refusal();
   expect(text).toContain(
-    "Table public.t: The server refused a value in a trigger or a function: function refuse() (SQLSTATE P0001). The row is (id)=(7), of",
+    "Table public.t: The server refused a value in a trigger or a function: function public.refuse() (SQLSTATE P0001). The row is (id)=(7), of",
   );
   expect(text).not.toContain("secret");
   await on.sink("drop trigger refuse on t");
