@@ -1,9 +1,8 @@
 // A worker's channel to the main thread: sends messages, and matches replies with requests.
 
-import type { ParkedPage, ParkedWishes, ParkingCall } from "../../connector/parking.ts";
 import type { SavedRecord } from "../../connector/saved-record.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { ParkingStore } from "../../sink/delivery/parking/parking-store.ts";
+import { type ParkingStore, parkingStoreOf } from "../../sink/delivery/parking/parking-store.ts";
 import type { CheckpointStore } from "../../sink/sink.ts";
 import type { SourceStateStore } from "../../source/source-state.ts";
 import type { ParkingRequest, RecordOwner, Reply, ReplyValue, StoreRequest } from "./messages.ts";
@@ -85,18 +84,7 @@ function recordStore<Message extends { readonly type: string }>(
 export function parkingStore<Message extends { readonly type: string }>(
   main: MainThreadChannel<Message | ParkingRequest>,
 ): ParkingStore {
-  const ask = (call: ParkingCall) =>
-    main.request({ type: "parking", call } as RequestOf<Message | ParkingRequest>);
-  const tell = async (call: ParkingCall) => void (await ask(call));
-  return {
-    load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
-    cut: (cut) => tell({ kind: "cut", cut }),
-    park: (messages) => tell({ kind: "park", messages }),
-    look: async (askedSince) => (await ask({ kind: "look", askedSince })) as ParkedWishes,
-    body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
-    delivered: (id) => tell({ kind: "delivered", id }),
-    refused: (id, attempts) => tell({ kind: "refused", id, attempts }),
-    tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
-    sweep: (version) => tell({ kind: "sweep", version }),
-  };
+  return parkingStoreOf((call) =>
+    main.request({ type: "parking", call } as RequestOf<Message | ParkingRequest>),
+  );
 }

@@ -5,6 +5,7 @@ import type {
   ParkedMessage,
   ParkedPage,
   ParkedWishes,
+  ParkingCall,
   RequestCut,
 } from "../../../connector/parking.ts";
 
@@ -19,4 +20,20 @@ export interface ParkingStore {
   refused(id: string, attempts: readonly AttemptNote[]): Promise<void>;
   tried(askedUntil: string): Promise<void>;
   sweep(version: number): Promise<void>;
+}
+
+/** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
+export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): ParkingStore {
+  const tell = async (call: ParkingCall) => void (await ask(call));
+  return {
+    load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
+    cut: (cut) => tell({ kind: "cut", cut }),
+    park: (messages) => tell({ kind: "park", messages }),
+    look: async (askedSince) => (await ask({ kind: "look", askedSince })) as ParkedWishes,
+    body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
+    delivered: (id) => tell({ kind: "delivered", id }),
+    refused: (id, attempts) => tell({ kind: "refused", id, attempts }),
+    tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
+    sweep: (version) => tell({ kind: "sweep", version }),
+  };
 }

@@ -5,7 +5,7 @@ import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/c
 import { storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
 import { CopyChunks, passedBytes } from "./copy-chunks.ts";
-import { copyEscapes } from "./copy-escapes.ts";
+import { writeTextValues } from "./copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "./copy-in.ts";
 import { readInt32 } from "./key-index.ts";
 import { largeTextRow } from "./large-text-row.ts";
@@ -93,10 +93,7 @@ class BinaryBody implements CopyBody {
   }
 }
 
-const tab = 0x09;
 const newline = 0x0a;
-const backslash = 0x5c;
-const letterN = 0x4e;
 
 class TextBody implements CopyBody {
   rows = 0;
@@ -141,23 +138,7 @@ class TextBody implements CopyBody {
     const chunk = chunks.chunk;
     let write = chunks.end;
     if (group !== null) for (const digit of String(group)) chunk[write++] = digit.charCodeAt(0);
-    const columns = (bytes[start]! << 8) | bytes[start + 1]!;
-    let read = start + 2;
-    for (let i = 0; i < columns; i++) {
-      if (i > 0 || group !== null) chunk[write++] = tab;
-      const length = readInt32(bytes, read);
-      read += 4;
-      if (length < 0) {
-        chunk[write++] = backslash;
-        chunk[write++] = letterN;
-      }
-      for (const valueEnd = read + Math.max(0, length); read < valueEnd; read++) {
-        const byte = bytes[read]!;
-        const letter = copyEscapes[byte]!;
-        if (letter !== 0) chunk[write++] = backslash;
-        chunk[write++] = letter === 0 ? byte : letter;
-      }
-    }
+    write = writeTextValues(chunk, write, bytes, start, group !== null);
     chunk[write++] = newline;
     chunks.end = write;
   }

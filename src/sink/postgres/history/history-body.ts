@@ -6,7 +6,7 @@ import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
 import { CopyChunks, passedBytes } from "../apply/copy-chunks.ts";
-import { copyEscapes } from "../apply/copy-escapes.ts";
+import { writeTextValues } from "../apply/copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "../apply/copy-in.ts";
 import { readInt32 } from "../apply/key-index.ts";
 import { largeTextRow } from "../apply/large-text-row.ts";
@@ -130,10 +130,7 @@ function writeInt32(bytes: Uint8Array, at: number, value: number): number {
   return at + 4;
 }
 
-const tab = 0x09;
 const newline = 0x0a;
-const backslash = 0x5c;
-const letterN = 0x4e;
 /** More than any mark, time, LSN and ordinal take. */
 const mostBehind = 120;
 
@@ -160,7 +157,7 @@ class TextHistory implements HistoryBody {
     }
     // Every byte may need a backslash; a null is shorter than its length was.
     chunks.reserve((end - start) * 2 + 16 + mostBehind);
-    let write = writeValues(chunks.chunk, chunks.end, bytes, start);
+    let write = writeTextValues(chunks.chunk, chunks.end, bytes, start, false);
     for (let i = 0; i < behind.length; i++) chunks.chunk[write++] = behind.charCodeAt(i);
     chunks.chunk[write++] = newline;
     chunks.end = write;
@@ -173,28 +170,6 @@ class TextHistory implements HistoryBody {
   release(): void {
     this.#chunks.release();
   }
-}
-
-function writeValues(chunk: Uint8Array, at: number, bytes: Uint8Array, start: number): number {
-  let write = at;
-  const columns = (bytes[start]! << 8) | bytes[start + 1]!;
-  let read = start + 2;
-  for (let i = 0; i < columns; i++) {
-    if (i > 0) chunk[write++] = tab;
-    const length = readInt32(bytes, read);
-    read += 4;
-    if (length < 0) {
-      chunk[write++] = backslash;
-      chunk[write++] = letterN;
-    }
-    for (const valueEnd = read + Math.max(0, length); read < valueEnd; read++) {
-      const byte = bytes[read]!;
-      const letter = copyEscapes[byte]!;
-      if (letter !== 0) chunk[write++] = backslash;
-      chunk[write++] = letter === 0 ? byte : letter;
-    }
-  }
-  return write;
 }
 
 /** As timestamptz reads it, with all microseconds. */

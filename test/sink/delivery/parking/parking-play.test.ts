@@ -5,12 +5,7 @@ import { expect, test } from "bun:test";
 import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
 import type { Relation } from "../../../../src/change/relation.ts";
-import type {
-  ParkedPage,
-  ParkedWishes,
-  ParkingAnswer,
-  ParkingCall,
-} from "../../../../src/connector/parking.ts";
+import type { ParkingAnswer } from "../../../../src/connector/parking.ts";
 import type { SavedRecord } from "../../../../src/connector/saved-record.ts";
 import { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { DeliverySession } from "../../../../src/sink/delivery/delivery-session.ts";
@@ -18,7 +13,7 @@ import type { FromDelivery, LineBatch } from "../../../../src/sink/delivery/line
 import type { DeliveryMessage } from "../../../../src/sink/delivery/message-order.ts";
 import type { AttemptOutcome } from "../../../../src/sink/delivery/order/attempt.ts";
 import { requestTransport } from "../../../../src/sink/delivery/order/request-transport.ts";
-import type { ParkingStore } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import type { OutgoingRequest } from "../../../../src/sink/delivery/stream/outgoing-request.ts";
 import { bodyChunks } from "../../../../src/sink/format/values/message-body.ts";
 import { webhookSettings } from "../../../../src/sink/webhook/webhook-settings.ts";
@@ -162,19 +157,7 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
     await pause(random() * 2);
     return alive.yes ? result : await never();
   };
-  const ask = (call: ParkingCall) => stored((): ParkingAnswer => world.parking.answer(call));
-  const tell = async (call: ParkingCall) => void (await ask(call));
-  const store: ParkingStore = {
-    load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
-    cut: (cut) => tell({ kind: "cut", cut }),
-    park: (messages) => tell({ kind: "park", messages }),
-    look: async (askedSince) => (await ask({ kind: "look", askedSince })) as ParkedWishes,
-    body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
-    delivered: (id) => tell({ kind: "delivered", id }),
-    refused: (id, attempts) => tell({ kind: "refused", id, attempts }),
-    tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
-    sweep: (version) => tell({ kind: "sweep", version }),
-  };
+  const store = parkingStoreOf((call) => stored((): ParkingAnswer => world.parking.answer(call)));
   const base = webhookConnector("http://127.0.0.1:1", {
     batch: { max_batch_size: options.maxRows },
     on_exhausted: { park: { max_messages: options.maxMessages } },
