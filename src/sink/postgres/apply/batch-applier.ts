@@ -73,7 +73,8 @@ export class BatchApplier {
       // Before the table is prepared: a target that follows its copy's shape must not be migrated back to an earlier one.
       const skips = this.#skips(at, i);
       if (skips !== null) {
-        await this.#skip(at, i, skips);
+        // Without a history there is nothing to wait for, at any row.
+        if (!this.#history.leavesOut(at)) await this.#skip(at, i, skips);
         continue;
       }
       const table = this.#tables[at] ?? (await this.#prepareTable(at, i));

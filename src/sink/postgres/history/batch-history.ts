@@ -67,6 +67,11 @@ export class BatchHistory {
     if (history) await writeTruncated(this.session, history, this.batch, i);
   }
 
+  /** It is known of the relation at this index that no history takes its changes that are not applied. */
+  leavesOut(at: number): boolean {
+    return this.#skipped.get(at) === null;
+  }
+
   /** The change is not applied, as a copy of its table has it. `at`: the index of its relation. */
   async skip(at: number, i: number): Promise<void> {
     let skipped = this.#skipped.get(at);
