@@ -1,10 +1,11 @@
 // A separate process that discards every webhook except the marker table's. It prints its port on the first line. GET
-// returns the last marker; GET /received returns what has arrived since the previous call. The argument is the delay of
-// its responses in ms.
+// returns the last marker; GET /received returns what has arrived since the previous call. The arguments are the delay of
+// its responses in ms, and a text: bodies that contain it are refused.
 
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 
 const delayMs = Number(process.argv[2] ?? 0);
+const refusedText = process.argv[3] ?? "";
 
 interface Row {
   readonly at: string;
@@ -12,12 +13,14 @@ interface Row {
 
 let marker = "";
 let requests = 0;
+let refused = 0;
 let wireBytes = 0;
 let latenciesMs: number[] = [];
 
 function report(): Response {
-  const received = { requests, wireBytes, latenciesMs };
+  const received = { requests, refused, wireBytes, latenciesMs };
   requests = 0;
+  refused = 0;
   wireBytes = 0;
   latenciesMs = [];
   return Response.json(received);
@@ -47,8 +50,13 @@ const server = Bun.serve({
   maxRequestBodySize: 1024 * 1024 * 1024,
   async fetch(request) {
     if (request.method === "GET") return request.url.endsWith("/received") ? report() : new Response(marker);
-    record(request, await request.arrayBuffer());
+    const body = await request.arrayBuffer();
+    record(request, body);
     if (delayMs > 0) await Bun.sleep(delayMs);
+    if (refusedText !== "" && Buffer.from(body).includes(refusedText)) {
+      refused++;
+      return new Response("this row is refused", { status: 422 });
+    }
     return new Response(null, { status: 204 });
   },
 });

@@ -40,11 +40,14 @@ export interface WebhookOptions {
   readonly limits?: JsonBody;
   /** The delay of the receiver's responses. */
   readonly delayMs?: number;
+  /** The receiver refuses bodies that contain it. */
+  readonly refusedText?: string;
 }
 
 /** What a receiver has counted since the previous call. */
 export interface Received {
   readonly requests: number;
+  readonly refused: number;
   /** The size of the bodies as sent, compressed or not. */
   readonly wireBytes: number;
   /** The latency of each row of `bench_latency`: from its `at` to its arrival. */
@@ -59,7 +62,8 @@ export interface WebhookTarget extends Target {
 /** A receiver in a separate process that discards everything. */
 export async function webhookTarget(options: WebhookOptions = {}): Promise<WebhookTarget> {
   const program = `${import.meta.dirname}/discarding-receiver.ts`;
-  const child = Bun.spawn([process.execPath, program, String(options.delayMs ?? 0)], { stdout: "pipe" });
+  const receiving = [String(options.delayMs ?? 0), options.refusedText ?? ""];
+  const child = Bun.spawn([process.execPath, program, ...receiving], { stdout: "pipe" });
   const { value } = await child.stdout.getReader().read();
   const url = `http://127.0.0.1:${new TextDecoder().decode(value).trim()}`;
   return {

@@ -8,8 +8,8 @@ import { percentile, writeSteadily } from "./latency.ts";
 import { type Load, thousandInsertsEach } from "./loads.ts";
 import { measureLoad } from "./measure.ts";
 import { MillraceService } from "./millrace-service.ts";
-import { median } from "./report.ts";
-import { type WebhookOptions, webhookTarget } from "./targets.ts";
+import { type Measurement, median } from "./report.ts";
+import { type WebhookOptions, type WebhookTarget, webhookTarget } from "./targets.ts";
 
 interface WebhooksRequest {
   readonly rows: number;
@@ -26,7 +26,7 @@ interface WebhookCase {
   /** Rows per second. */
   readonly goal?: number;
   /** What the rate is compared with, and the ratio that is the goal. */
-  readonly comparison?: { readonly peer: "stream" | "fetch loop"; readonly goal: number };
+  readonly comparison?: { readonly peer: "stream" | "fetch loop" | "load without it"; readonly goal: number };
 }
 
 export interface WebhookResult {
@@ -38,6 +38,7 @@ export interface WebhookResult {
 const inFlight = 32;
 const latencyPerSecond = 1000;
 const singleRow = { batch: { max_batch_size: 1 } };
+const parking = { on_exhausted: { park: {} } };
 
 function cases(rows: number): readonly WebhookCase[] {
   const fewerRows = Math.max(1000, Math.floor(rows / 2));
@@ -52,6 +53,11 @@ function cases(rows: number): readonly WebhookCase[] {
     compressed("Gzip", 60_000),
     compressed("Zstd", 90_000),
     compressed("Br", 40_000),
+    {
+      ...{ name: "webhooks: one bad row, parked", rows },
+      options: { sink: parking, refusedText: `"id":${Math.ceil(rows / 2)},` },
+      comparison: { peer: "load without it", goal: 0.95 },
+    },
     { name: "webhooks: Debezium", rows, options: { sink: { format: { debezium: {} } } }, goal: 60_000 },
     {
       ...{ name: "webhooks: one row each", rows: fewerRows, options: { sink: singleRow } },
@@ -102,17 +108,22 @@ async function measureCase(
   const cpuSeconds: number[] = [];
   let peakBytes = 0;
   let bytesPerRow = 0;
+  let refused = 0;
   for (let round = 0; round < rounds; round++) {
     await using target = await webhookTarget(options);
-    // The target outlives the service, because `received` is read after the service has stopped.
-    const sharedTarget = { ...target, [Symbol.asyncDispose]: async () => {} };
-    const start = () => MillraceService.start(servers, sharedTarget, command);
-    const { count, seconds, service } = await measureLoad(servers, start, load);
+    const { count, seconds, service } = await measureTarget(servers, target, load, command);
     rates.push(count / seconds);
     cpuSeconds.push(((service?.cpuSeconds ?? 0) * 1e6) / count);
     peakBytes = Math.max(peakBytes, service?.peakBytes ?? 0);
-    bytesPerRow = (await target.received()).wireBytes / count;
+    const received = await target.received();
+    bytesPerRow = received.wireBytes / count;
+    refused = received.refused;
     if (comparison?.peer === "fetch loop") peerRates.push(await fetchLoop(target.url, count));
+    if (comparison?.peer === "load without it") {
+      await using peer = await webhookTarget({ ...options, refusedText: `"id":-1,` });
+      const without = await measureTarget(servers, peer, load, command);
+      peerRates.push(without.count / without.seconds);
+    }
     if (comparison?.peer !== "stream") continue;
     const stream = await measureLoad(servers, async () => new DiscardingContender(servers), load);
     peerRates.push(stream.count / stream.seconds);
@@ -121,6 +132,7 @@ async function measureCase(
   const ratio = comparison ? rate / median(peerRates) : null;
   const text = [
     `${Math.round(rate).toLocaleString("en-US")} rows/s${goal ? ` (${goal.toLocaleString("en-US")})` : ""}`,
+    ...(options.refusedText ? [`${refused} requests refused`] : []),
     ...(comparison ? [`${ratio?.toFixed(2)} of a ${comparison.peer} (${comparison.goal})`] : []),
     `${Math.round(bytesPerRow)} bytes a row on the wire`,
     `${median(cpuSeconds).toFixed(1)} CPU s a million rows`,
@@ -128,6 +140,17 @@ async function measureCase(
   ];
   const figures = { rate, bytesPerRow, cpuSecondsPerMillion: median(cpuSeconds), peakBytes };
   return { name, text: text.join(", "), figures: { ...figures, ...(ratio === null ? {} : { ratio }) } };
+}
+
+/** The target outlives the service, because `received` is read after the service has stopped. */
+function measureTarget(
+  servers: BenchServers,
+  target: WebhookTarget,
+  load: Load,
+  command: readonly string[],
+): Promise<Measurement> {
+  const sharedTarget = { ...target, [Symbol.asyncDispose]: async () => {} };
+  return measureLoad(servers, () => MillraceService.start(servers, sharedTarget, command), load);
 }
 
 async function fetchLoop(url: string, count: number): Promise<number> {
