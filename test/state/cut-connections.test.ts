@@ -95,6 +95,24 @@ test("dropped connections fail their queries, and no others", async () => {
   for (let n = 0; n < 10; n++) await state.ping();
 });
 
+test("a connection that closes amid a transaction fails it, and not the process", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+  await using open = await openPostgresDatabase(url, { instance: crypto.randomUUID() });
+  for (let n = 0; n < 5; n++) {
+    const transaction = open.database.transaction((inside) =>
+      inside.execute(sql`select pg_sleep(5)`).execute(),
+    );
+    transaction.catch(() => {});
+    await Bun.sleep(50);
+    proxy.halfClose("client");
+    await expect(transaction).rejects.toThrow("CONNECTION_CLOSED");
+    // By then the driver has tried to roll back over the connection that is gone.
+    await Bun.sleep(10);
+  }
+  await open.database.execute(sql`select 1`);
+});
+
 test("a silent server fails its queries, and answers again when it is reachable", async () => {
   await using proxy = await TcpProxy.start(server.port);
   const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
