@@ -1,5 +1,6 @@
 // The contract of a source whose rows can be compared with a sink's.
 
+import type { RowKey } from "../change/copy-part.ts";
 import type { TableSize } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { DigestScan, HashingServer, RowComparison } from "../comparison/row-comparison.ts";
@@ -10,6 +11,9 @@ export interface VerifySource {
 
   /** Null: the table can only be read as a whole. */
   size(table: TableShape): Promise<TableSize | null>;
+
+  /** Of these keys, those that are values of the source's types: no row of the source has another one. */
+  keysThatFit(table: TableShape, keys: readonly RowKey[]): Promise<readonly RowKey[]>;
 
   /**
    * Reads digests of a table's rows as of `point`: rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one.

@@ -125,6 +125,8 @@ export async function finishCopy(
 export interface RowsOfTable {
   readonly table: TableShape;
   readonly keys: readonly RowKey[];
+  /** Of `keys`, those that the source is asked for; absent: all. It has no rows of the others. */
+  readonly asked?: readonly RowKey[];
   readonly signal: AbortSignal;
   /** See `CopySink.takeRows`. */
   readonly absent?: "stay" | "removed";
@@ -133,16 +135,21 @@ export interface RowsOfTable {
 /** Call it between two batches, after a flush: copies the rows that have these keys, as of a point ahead of the stream. */
 export async function copyRows(
   { source, sink }: Pick<CopyEnvironment, "source" | "sink">,
-  { table, keys, signal, absent = "stay" }: RowsOfTable,
+  { table, keys, asked = keys, signal, absent = "stay" }: RowsOfTable,
   point: SnapshotPoint,
 ): Promise<void> {
-  const reading = { table, form: sink.copies.rowsForm(table), part: { kind: "rows", keys } as const, signal };
+  const reading = {
+    table,
+    form: sink.copies.rowsForm(table),
+    part: { kind: "rows", keys: asked } as const,
+    signal,
+  };
   await read(
     { source },
     reading,
     point,
     () => {},
-    (chunk) => sink.copies.takeRows(chunk, absent),
+    (chunk) => sink.copies.takeRows({ ...chunk, part: { kind: "rows", keys } }, absent),
   );
 }
 

@@ -3,7 +3,10 @@
 
 import type { RowKey } from "../../change/copy-part.ts";
 import type { TableShape } from "../../change/relation.ts";
-import { copyRows } from "../copy/copy-table.ts";
+import { untilAborted } from "../../change/until-aborted.ts";
+import type { RowDifference } from "../../comparison/unmatched-rows.ts";
+import type { VerifySource } from "../../source/verify-source.ts";
+import { copyRows, type RowsOfTable } from "../copy/copy-table.ts";
 import { withHeldPoint } from "./held-point.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 
@@ -15,14 +18,17 @@ const pieceRows = { first: 500, most: 10_000, least: 20 } as const;
 export async function repairRows(
   environment: VerifyEnvironment,
   table: TableShape,
-  keys: readonly RowKey[],
+  verification: Pick<VerifySource, "keysThatFit">,
+  differences: readonly RowDifference[],
   signal: AbortSignal,
   repaired: (rows: number) => void,
 ): Promise<void> {
   let rows: number = pieceRows.first;
-  for (let at = 0; at < keys.length; ) {
-    const piece = keys.slice(at, at + rows);
-    const tookMs = await repairPiece(environment, table, piece, signal);
+  for (let at = 0; at < differences.length; ) {
+    const piece = differences.slice(at, at + rows);
+    const keys = piece.map(({ key }) => key);
+    const asked = await untilAborted(keysOfSource(table, verification, piece), signal);
+    const tookMs = await repairPiece(environment, { table, keys, asked, signal, absent: "removed" });
     at += piece.length;
     repaired(piece.length);
     rows = nextPiece(rows, tookMs);
@@ -34,20 +40,30 @@ function nextPiece(rows: number, tookMs: number): number {
   return tookMs > pieceMs.most ? Math.max(pieceRows.least, rows >> 1) : rows;
 }
 
+/** The keys that the source may have a row of. It may have one by now also of a key that only the sink had. */
+async function keysOfSource(
+  table: TableShape,
+  verification: Pick<VerifySource, "keysThatFit">,
+  piece: readonly RowDifference[],
+): Promise<readonly RowKey[]> {
+  const known = piece.flatMap(({ key, kind }) => (kind === "Extra" ? [] : [key]));
+  const extra = piece.flatMap(({ key, kind }) => (kind === "Extra" ? [key] : []));
+  return [...known, ...(await verification.keysThatFit(table, extra))];
+}
+
 /** Returns how long the stream has waited for the rows. */
 async function repairPiece(
   { source, sink, betweenBatches }: VerifyEnvironment,
-  table: TableShape,
-  keys: readonly RowKey[],
-  signal: AbortSignal,
+  rows: RowsOfTable,
 ): Promise<number> {
+  const { signal } = rows;
   return await withHeldPoint(source, signal, (held) =>
     betweenBatches(async () => {
       await sink.flush();
       await using point = await held.take();
       if (point === null) return null;
       const beganMs = performance.now();
-      await copyRows({ source, sink }, { table, keys, signal, absent: "removed" }, point);
+      await copyRows({ source, sink }, rows, point);
       return performance.now() - beganMs;
     }, signal),
   );

@@ -105,8 +105,7 @@ async function compare(
     const shown = differences.slice(0, maxSample - sample.length);
     sample.push(...(await sampleRows(environment, opened, shown, signal)));
     if (repair !== "Apply") continue;
-    const keys = differences.map(({ key }) => key);
-    await repairRows(environment, table, keys, signal, (rows) => {
+    await repairRows(environment, table, opened.source, differences, signal, (rows) => {
       counts.repaired += rows;
     });
   }

@@ -60,6 +60,24 @@ test("columns of other types, in another order, and of the sink's own", async ()
   await rig.stop();
 });
 
+test("rows of the sink with keys that the source could not have are extra, and removed", async () => {
+  await using rig = await streaming({
+    source:
+      "create table t (id int primary key, v text); insert into t select g, 'v' || g from generate_series(1, 300) g",
+    sink: "create table t (id text primary key, v text)",
+  });
+  await rig.sink(`insert into t values ('none', 'x'), ('007', 'x'), ('99999999999', 'x'), ('400', 'x'); delete from t where id = '5';
+    update t set v = 'wrong' where id = '7'`);
+  const found = { missing: 1, extra: 4, changed: 1 };
+  const dry = await rig.verify("t", "DryRun");
+  expect(dry).toMatchObject(found);
+  expect(dry.sample.filter(({ kind }) => kind === "Extra").map(({ key }) => key.id)).toContain("none");
+  expect(await rig.verify("t", "Apply")).toMatchObject({ ...found, repaired: 6 });
+  expect(await rig.verify("t")).toMatchObject({ rows: 300, ...right });
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("hashed columns are compared by their hashes, also as a key, and excluded ones are left out", async () => {
   const column = (name: string, more: object) => ({ name, action: "Include" as const, ...more });
   const catalog: Catalog = {

@@ -2,7 +2,7 @@
 // are read at once.
 
 import type { TupleForm } from "../../../change/change-batch.ts";
-import type { CopyPart } from "../../../change/copy-part.ts";
+import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import type { DigestScan, HashingServer, RowComparison } from "../../../comparison/row-comparison.ts";
@@ -13,6 +13,7 @@ import type { SnapshotPoint, TableRows } from "../../table-source.ts";
 import type { VerifySource } from "../../verify-source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { connectForRun, type SourceRun } from "../run-sessions.ts";
+import { keysThatFit } from "./keys-that-fit.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks, measureTable } from "./table-copy.ts";
 import { readHashing, tableDigests } from "./table-digests.ts";
@@ -47,6 +48,12 @@ export class TableReader implements VerifySource, AsyncDisposable {
 
   size(table: TableShape): Promise<TableSize | null> {
     return this.measure(table);
+  }
+
+  keysThatFit(table: TableShape, keys: readonly RowKey[]): Promise<readonly RowKey[]> {
+    return withPooledSession(this.#sessions, this.signal, "source", (client) =>
+      keysThatFit(client, table, keys),
+    );
   }
 
   read(
