@@ -48,7 +48,7 @@ export async function untilTold(
   };
   await waitFor(`${rows} rows of ${history}`, isThere).catch((error: unknown) => {
     throw new Error(
-      `${error}: ${JSON.stringify(last)}; ${JSON.stringify(rig.setAside)} ${rig.warnings.join("; ")}`,
+      `${error}: ${JSON.stringify(last)}; ${Bun.inspect(rig.setAside)} ${rig.warnings.join("; ")}`,
     );
   });
   if (ended !== null) throw ended;

@@ -2,17 +2,18 @@
 // shapes matters: at a TRUNCATE, a new shape of a table, or a change that must be applied alone.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
-import { type Lsn, lsn } from "../../../change/lsn.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import { type BatchHistories, BatchHistory } from "../history/batch-history.ts";
 import type { HistoryRows } from "../history/history-rows.ts";
 import { describeRefusedRows } from "../refusals/refused-rows.ts";
+import { CopiedChanges, type KnownCopies } from "./copied-changes.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { InsertRuns, longValueBytes, NetChanges, relationsWithInsertsOnly } from "./net-changes.ts";
-import type { CopyState, PreparedTable } from "./prepared-table.ts";
+import type { PreparedTable } from "./prepared-table.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
 import { truncateTables } from "./truncation.ts";
@@ -25,18 +26,14 @@ interface Pending {
 }
 
 /** What the applier needs to know of tables. */
-export interface ApplierTables {
+export interface ApplierTables extends KnownCopies {
   /** `at`: the commit record of the first change that the relation is prepared for. */
   prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
   readonly histories: BatchHistories;
-  /** How the changes of a relation's table stand to its copy. */
-  copyOf(relation: Relation): CopyState;
   /** Whether the changes of the relation's table are skipped. */
   isSkipped(relation: Relation): boolean;
   /** Whether they are because the table is set aside: a copy brings them later. */
   isSetAside(relation: Relation): boolean;
-  /** Whether the target follows a later shape already. A later copy has these rows then, so that their changes are left out. */
-  isSuperseded(relation: Relation, at: Lsn): boolean;
   /** Rows that the copies lack. */
   readonly incomplete: IncompleteRows;
 }
@@ -48,8 +45,7 @@ export class BatchApplier {
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
-  /** The batch's first commit: no change of it is older. Cached, as it is needed for each row. */
-  readonly #since: Lsn;
+  readonly #copied: CopiedChanges;
 
   constructor(
     private readonly session: MergeSession,
@@ -58,7 +54,7 @@ export class BatchApplier {
   ) {
     this.#history = new BatchHistory(session, batch, tables.histories);
     this.#onlyInserts = relationsWithInsertsOnly(batch);
-    this.#since = lsn(batch.transactions.commitLsn[0] ?? 0n);
+    this.#copied = new CopiedChanges(batch, tables, session.warn);
   }
 
   /** The relation whose changes were applied last: after a failure, the one that failed. */
@@ -104,58 +100,46 @@ export class BatchApplier {
    */
   async #prepareTable(at: number, i: number): Promise<PreparedTable> {
     const relation = this.batch.relations[at]!;
-    const name = qualifiedName(relation);
-    const isInTheWay = (other: Relation) => other.id === relation.id || qualifiedName(other) === name;
-    if (this.#tables.some((table) => table && isInTheWay(table.relation))) await this.#flush();
+    await this.#flushInTheWay(relation);
     this.#current = relation;
-    const table = await this.tables.prepare(relation, this.#commitLsn(i));
-    // The other table that had the name was moved aside: if a change of it still comes, it must be prepared again.
-    this.#tables.forEach((other, i) => {
-      if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
-    });
+    const table = await this.tables.prepare(relation, this.#copied.commitLsn(i));
+    this.#forgetOthersNamed(relation);
     await this.#history.prepare(table);
     this.#tables[at] = table;
     await this.session.touched.checkShape(this.session.client, relation);
     return table;
   }
 
+  async #flushInTheWay(relation: Relation): Promise<void> {
+    const name = qualifiedName(relation);
+    const isInTheWay = (other: Relation) => other.id === relation.id || qualifiedName(other) === name;
+    if (this.#tables.some((table) => table && isInTheWay(table.relation))) await this.#flush();
+  }
+
+  /** Another table that had the name, or its history, was moved aside: if a change of it still comes, it must be prepared again. */
+  #forgetOthersNamed(relation: Relation): void {
+    const name = qualifiedName(relation);
+    this.#tables.forEach((other, i) => {
+      if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
+    });
+  }
+
   /** Why the change is not to be applied; null: it is. Called for each row, so that it must not wait. */
   #skips(at: number, i: number): "left out" | "copied" | null {
     if (!this.#tables[at] && this.tables.isSkipped(this.batch.relations[at]!)) return "left out";
-    return this.#isCopied(at, i) ? "copied" : null;
+    return this.#copied.has(this.batch.relations[at]!, this.#tables[at], i) ? "copied" : null;
   }
 
   /** The history of a table gets the changes that a copy has or is to bring, too. */
   async #skip(at: number, i: number, why: "left out" | "copied"): Promise<void> {
     if (why === "left out" && !this.tables.isSetAside(this.batch.relations[at]!)) return;
-    this.#current = this.batch.relations[at]!;
-    await this.#history.skip(at, i);
-  }
-
-  /** Whether the change is in the table's copy already. */
-  #isCopied(at: number, i: number): boolean {
     const relation = this.batch.relations[at]!;
-    const table = this.#tables[at];
-    const copy = table?.copy ?? this.tables.copyOf(relation);
-    if (copy.kind === "none" || this.#since >= copy.point || this.#commitLsn(i) >= copy.point) return false;
-    if (copy.kind === "exact" || (copy.first !== null && this.#commitLsn(i) < copy.first)) return true;
-    return !table && this.#isSuperseded(relation, i);
-  }
-
-  /** The later copy has the changed rows, but it was merged: it did not delete rows that are gone. */
-  #isSuperseded(relation: Relation, i: number): boolean {
-    if (!this.tables.isSuperseded(relation, this.#commitLsn(i))) return false;
-    if (this.batch.oldEnd[i]! > this.batch.oldStart[i]!) {
-      this.session.warn(
-        `Rows of ${qualifiedName(relation)} that were deleted, or got another key, before the table was altered may be left at the ` +
-          "sink, where its table has rows of others too: compare them, and delete there those that no table of the source has.",
-      );
-    }
-    return true;
-  }
-
-  #commitLsn(i: number): Lsn {
-    return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
+    const isFirst = !this.#history.hasSkipped(at);
+    // Its history takes its name, as `#prepareTable` has it for tables.
+    if (isFirst) await this.#flushInTheWay(relation);
+    this.#current = relation;
+    await this.#history.skip(at, i);
+    if (isFirst) this.#forgetOthersNamed(relation);
   }
 
   /**
@@ -166,7 +150,7 @@ export class BatchApplier {
     const { copy } = table;
     const mayLack = copy.kind === "merged" && copy.first !== null;
     const lacks = mayLack && this.tables.incomplete.has(table.relation.id);
-    if (copy.kind === "merged" && (lacks || this.#commitLsn(i) < copy.point)) {
+    if (copy.kind === "merged" && (lacks || this.#copied.commitLsn(i) < copy.point)) {
       return {
         ...this.session,
         upserts: true,

@@ -72,6 +72,11 @@ export class BatchHistory {
     return this.#skipped.get(at) === null;
   }
 
+  /** A change of the relation at this index was not applied. */
+  hasSkipped(at: number): boolean {
+    return this.#skipped.has(at);
+  }
+
   /** The change is not applied, as a copy of its table has it. `at`: the index of its relation. */
   async skip(at: number, i: number): Promise<void> {
     let skipped = this.#skipped.get(at);
