@@ -92,3 +92,20 @@ test("a large transaction in progress of a table that is made, with a history, w
     { places: 2 },
   ]);
 });
+
+test("a column that begins anew takes what an update does not send from the table", async () => {
+  await using rig = await streaming(
+    `create table held (id int); create table a (id int primary key, v text, big text); alter table a alter big set storage external;
+     insert into a select g, 'v', (select string_agg(md5(n::text), '') from generate_series(1, 300) n) from generate_series(1, 3) g`,
+    ["a"],
+  );
+  await untilTold(rig, "id", "a_history", 3);
+  await inOneBatch(
+    rig,
+    `alter table a alter big type bytea using big::bytea; update a set v = 'v2' where id = 1; update a set id = 4 where id = 2;
+     delete from a where id = 3; update a set v = 'v3' where id = 1`,
+  );
+  const rows = await untilTold(rig, "id, v, length(big)", "a_history", 8);
+  expect(rows.slice(3, 8)).toEqual(["u 1|v2|9600", "d 2|v|9600", "u 4|v|9600", "d 3|v|9600", "u 1|v3|9600"]);
+  await rig.expectEqual();
+});

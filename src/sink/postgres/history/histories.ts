@@ -17,7 +17,7 @@ import { readTargetTable } from "../schema/target-table.ts";
 import type { BatchHistories } from "./batch-history.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
 import { HistoryFit } from "./history-fit.ts";
-import { HistoryLedger, type HistoryRecord, shownColumns } from "./history-ledger.ts";
+import { HistoryLedger, type HistoryRecord, reconciled, shownColumns } from "./history-ledger.ts";
 import type { WantedColumn } from "./history-migration.ts";
 import { historyName } from "./history-naming.ts";
 import { columnsToBe, wantedColumns } from "./history-schema.ts";
@@ -218,7 +218,7 @@ export class Histories {
       const { history, key } = record;
       const place = { at, timeUs: this.#timeUs };
       await reconcile(client, { table, relation, history, key, columns: shownColumns(record) }, place);
-      await this.#ledger.write(client, { ...record, isBegun: true, isReconciled: true });
+      await this.#ledger.write(client, reconciled(record));
     } finally {
       this.rules.warn("history", null);
     }

@@ -16,6 +16,8 @@ export interface FollowedHistoryColumn {
   readonly sourceType: string;
   /** The table no longer has it, or has it with another type: the history keeps it. */
   readonly isKept?: true;
+  /** It has begun anew with another type: rows from before lack its values, until the history has been compared with the table. */
+  readonly isBegunAnew?: true;
 }
 
 export interface HistoryRecord {
@@ -36,6 +38,12 @@ export interface HistoryRecord {
 /** The names of the columns that the table has. */
 export function shownColumns({ columns }: HistoryRecord): readonly string[] {
   return columns.flatMap(({ name, isKept }) => (isKept ? [] : [name]));
+}
+
+/** The last row of each key is the table's. */
+export function reconciled(record: HistoryRecord): HistoryRecord {
+  const columns = record.columns.map(({ isBegunAnew: _, ...column }) => column);
+  return { ...record, columns, isBegun: true, isReconciled: true };
 }
 
 interface HistoryRow {

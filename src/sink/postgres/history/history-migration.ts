@@ -14,7 +14,14 @@ export type HistoryChange =
   | { readonly kind: "rename"; readonly from: string; readonly to: string }
   /** `aside`: the name that the column gets where a value cannot be converted and back. */
   | { readonly kind: "retype"; readonly name: string; readonly type: string; readonly aside: string }
-  | { readonly kind: "add"; readonly name: string; readonly type: string; readonly value: string | null };
+  /** `isAnew`: the column of that name that rows have had so far was set aside. */
+  | {
+      readonly kind: "add";
+      readonly name: string;
+      readonly type: string;
+      readonly value: string | null;
+      readonly isAnew?: true;
+    };
 
 /** A column of the history whose type somebody has altered. */
 export interface AlteredColumn {
@@ -122,13 +129,26 @@ export function followedBehind(
   wanted: readonly WantedColumn[],
   made: readonly HistoryChange[],
 ): readonly FollowedHistoryColumn[] {
-  const now = wanted.map(({ number, name, type, sourceType }) => ({ number, name, type, sourceType }));
+  const now = wanted.map(({ number, name, type, sourceType }) => {
+    const isAnew = isBegunAnew(name, followed, made);
+    return { number, name, type, sourceType, ...(isAnew ? { isBegunAnew: true as const } : {}) };
+  });
   const kept = followed.map((column) => ({
     ...column,
     name: nameBehind(column.name, made),
     isKept: true as const,
   }));
   return [...now, ...kept.filter(({ name }) => !now.some((column) => column.name === name))];
+}
+
+/** `made` has a column of the name that was set aside and added again, or it was so before. */
+function isBegunAnew(
+  name: string,
+  followed: readonly FollowedHistoryColumn[],
+  made: readonly HistoryChange[],
+): boolean {
+  const isAdded = made.some((change) => change.kind === "add" && change.name === name && change.isAnew);
+  return isAdded || followed.some((column) => column.isBegunAnew && nameBehind(column.name, made) === name);
 }
 
 function nameBehind(name: string, made: readonly HistoryChange[]): string {

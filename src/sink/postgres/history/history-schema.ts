@@ -119,7 +119,7 @@ function beginAnew({
 }: Extract<HistoryChange, { kind: "retype" }>): readonly HistoryChange[] {
   return [
     { kind: "rename", from: name, to: aside },
-    { kind: "add", name, type, value: null },
+    { kind: "add", name, type, value: null, isAnew: true },
   ];
 }
 

@@ -15,7 +15,7 @@ import { equalSql } from "../schema/target-table.ts";
 import { timeText } from "./history-body.ts";
 import { historyColumnNames } from "./history-naming.ts";
 import { HistoryRows, type StagedGroup } from "./history-rows.ts";
-import type { PreparedHistory } from "./prepared-history.ts";
+import type { PreparedHistory, PreparedHistoryColumn } from "./prepared-history.ts";
 
 /** `movedFrom`: the rows are of one change of key, and what it did not send is under the key of the row that this group deletes. */
 export async function writeHistory(
@@ -109,26 +109,31 @@ function createStagingSql({ columns, staging }: PreparedHistory): string {
 
 /**
  * Appends the staged rows of a group, with the missing values from the row that the history had last before them; where it has none, from the table's.
- * `by`: the group whose rows have the keys of those. What neither has is null.
+ * Of a column that has begun anew, the history's rows from before have no values: those of the table go first. `by`: the group whose rows have the
+ * keys of those. What neither has is null.
  */
 function fillSql(history: PreparedHistory, { number, op, missing }: StagedGroup, by: StagedGroup): string {
   const staged = `pg_temp.${history.staging}`;
   const isOwn = by.number === number;
   const [keys, key] = isOwn ? [`${staged} n`, "n"] : [`${staged} n, ${staged} s`, "s"];
-  const found = (name: string) => {
+  const found = ({ name, isBegunAnew }: PreparedHistoryColumn) => {
     const column = escapeIdentifier(name);
-    return history.rows === null
-      ? `h.${column}`
-      : `case when h._sm_op is null then t.${column} else h.${column} end`;
+    if (history.rows === null) return `h.${column}`;
+    if (isBegunAnew) return `coalesce(t.${column}, h.${column})`;
+    return `case when h._sm_op is null then t.${column} else h.${column} end`;
   };
-  const values = history.columns.map(({ at, name }) => (missing.includes(at) ? found(name) : `n.c${at}`));
+  const isMissing = ({ at }: PreparedHistoryColumn) => missing.includes(at);
+  const values = history.columns.map((column) => (isMissing(column) ? found(column) : `n.c${column.at}`));
+  const isTableAsked = history.columns.some((column) => column.isBegunAnew && isMissing(column))
+    ? ""
+    : "h._sm_op is null and ";
   const before =
     `left join lateral (select * from ${sqlName(history.name)} h where ${keyMatch(history, "h", key)} ` +
     "and (h._sm_lsn, h._sm_ordinal) < (n.lsn, n.ord) order by h._sm_lsn desc, h._sm_ordinal desc limit 1) h on true ";
   const inTable =
     history.rows === null
       ? ""
-      : `left join lateral (select * from ${history.rows} t where h._sm_op is null and ${keyMatch(history, "t", key)} limit 1) t on true `;
+      : `left join lateral (select * from ${history.rows} t where ${isTableAsked}${keyMatch(history, "t", key)} limit 1) t on true `;
   return (
     `insert into ${sqlName(history.name)} (${columnList(history)}) ` +
     `select ${[...values, `'${op}'`, "n.at", "n.lsn", "n.ord"].join(", ")} from ${keys} ${before}${inTable}` +

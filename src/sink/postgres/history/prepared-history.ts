@@ -33,6 +33,8 @@ export interface PreparedHistoryColumn {
   readonly plainType: string;
   /** How the table's index compares it, if it is part of its key. */
   readonly indexed: KeyColumn | undefined;
+  /** See `FollowedHistoryColumn`. */
+  readonly isBegunAnew: boolean;
 }
 
 export interface HistoryParts {
@@ -51,12 +53,13 @@ export function prepareHistory(parts: HistoryParts): PreparedHistory {
   const stored = new Map(history.columns.map((column) => [column.name, column]));
   const index = table ? keyIndexOf(table, relation) : undefined;
   const columns = relation.columns.flatMap((column, at): readonly PreparedHistoryColumn[] => {
-    const name = hasHistory(column) ? nameInHistory(column, parts.followed) : null;
-    const own = name === null ? undefined : stored.get(name);
-    if (name === null || !own) return [];
+    const same = hasHistory(column) ? columnInHistory(column, parts.followed) : undefined;
+    const own = same && stored.get(same.name);
+    if (!same || !own) return [];
+    const { name, isBegunAnew = false } = same;
     if (form === "binary" && own.binaryLayout !== column.binaryLayout) throw takesText(history.target);
     const indexed = index?.columns.find((one) => one.column === column.name);
-    return [{ at, name, plainType: own.plainType, indexed }];
+    return [{ at, name, plainType: own.plainType, indexed, isBegunAnew }];
   });
   const kept = columns.map(({ at }) => at);
   const areAll = kept.length === relation.columns.length;
@@ -71,16 +74,15 @@ export function prepareHistory(parts: HistoryParts): PreparedHistory {
   };
 }
 
-/** A column that had another type is under the name that it had with it. Null: the history does not have it. */
-function nameInHistory(
+/** A column that had another type is under the name that it had with it. Undefined: the history does not have it. */
+function columnInHistory(
   { number, name, typeName }: Relation["columns"][number],
   followed: readonly FollowedHistoryColumn[],
-): string | null {
-  const same = followed.find(
+): FollowedHistoryColumn | undefined {
+  return followed.find(
     (column) =>
       (number === 0 ? column.name === name : column.number === number) && column.sourceType === typeName,
   );
-  return same?.name ?? null;
 }
 
 function takesText(history: TargetName): MillraceError {
