@@ -20,7 +20,7 @@ import { BlockingCopy } from "./blocking-copy.ts";
 import { CopiesInApplySession, type CopySessions, PooledCopySessions } from "./copy-sessions.ts";
 import { CountedChunks } from "./counted-chunks.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
-import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./whole-copy.ts";
+import { type CopyOutcome, copyIntoTarget, type KnownTable, type WholeCopy } from "./whole-copy.ts";
 
 export class SinkCopies implements CopySink, AsyncDisposable {
   readonly #sessions: CopySessions;
@@ -61,7 +61,9 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     const { relation } = table;
     await this.apply.guard((client) => this.tables.takeName(client, relation));
     const before = this.tables.ledger.pointOf(relation.id);
-    const outcome = await this.#intoTarget(rows, "merge", this.context.signal, absent === "removed");
+    const removesAbsent = absent === "removed";
+    const toHistory = this.tables.histories.rowsCopied(relation);
+    const outcome = await this.#intoTarget(rows, "merge", this.context.signal, { removesAbsent, toHistory });
     this.#made(relation, outcome, false);
     const keys = part?.kind === "rows" ? part.keys : [];
     this.tables.incomplete.ahead.copied(relation.id, keys, before, this.apply.resumeLsn());
@@ -175,18 +177,11 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     chunk: CopyChunk,
     mode: CopyMode,
     stop: AbortSignal,
-    removesAbsent = false,
+    ofRows: Pick<WholeCopy, "removesAbsent" | "toHistory"> = {},
   ): Promise<CopyOutcome> {
     const known = this.#known(chunk.table.relation);
     const copying = this.#takeCounted(chunk, true, stop, (client, chunk) =>
-      copyIntoTarget(
-        client,
-        this.config,
-        this.naming,
-        this.context,
-        { ...chunk, mode, removesAbsent },
-        known,
-      ),
+      copyIntoTarget(client, this.config, this.naming, this.context, { ...chunk, mode, ...ofRows }, known),
     );
     return await copying.catch((error: unknown) => this.#endUnlessKnown(error));
   }
@@ -208,7 +203,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
 
   #made(
     relation: Relation,
-    { record, shape, isStillIncomplete }: Omit<CopyOutcome, "rows">,
+    { record, shape, isStillIncomplete, isHistoryBehind }: Omit<CopyOutcome, "rows">,
     isWhole: boolean,
   ): void {
     const { ledger, incomplete, shapes, setAside, registry, histories } = this.tables;
@@ -217,8 +212,8 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     incomplete.copied(relation.id, isStillIncomplete);
     if (shape) shapes.add(shape);
     setAside.copied(relation);
-    histories.copied(relation);
-    if (histories.isAsked(relation)) this.context.events.changed();
+    histories.copied(relation, isHistoryBehind);
+    if (isHistoryBehind && histories.isAsked(relation)) this.context.events.changed();
     this.#refusals.copied(relation);
     this.apply.lockWaitEnded();
     registry.forgetShapes();

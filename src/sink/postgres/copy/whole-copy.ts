@@ -18,6 +18,7 @@ import { deleteIncomplete } from "../bookkeeping/incomplete-rows.ts";
 import { endSetAside } from "../bookkeeping/set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { makeComputed } from "../generated/make-computed.ts";
+import type { TakeCopiedRows } from "../history/histories.ts";
 import { historyIsBehind } from "../history/history-ledger.ts";
 import { type WrittenRows, withRefusedKey } from "../refusals/refused-key.ts";
 import { tracedCopyIn } from "../refusals/traced-copy.ts";
@@ -37,6 +38,8 @@ export interface CopyOutcome {
   readonly shape: ShapeRecord | null;
   /** Rows of the table are incomplete. */
   readonly isStillIncomplete: boolean;
+  /** The table's history, if it has one, is to be compared with its rows. */
+  readonly isHistoryBehind: boolean;
 }
 
 /** What the sink knows of a table that is about to be copied. */
@@ -57,6 +60,8 @@ export interface WholeCopy extends CopyChunk {
   readonly mode: CopyMode;
   /** Of rows that are copied by their keys: those that the source does not have are removed. */
   readonly removesAbsent?: boolean;
+  /** Of rows that are copied by their keys: gives them to the table's history. Null: the whole of it is compared later. */
+  readonly toHistory?: TakeCopiedRows | null;
 }
 
 /** In one transaction: the table, its rows, and the record of the copy. */
@@ -117,7 +122,11 @@ export async function copyIntoTarget(
   // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
   const first = isMerged ? zeroLsn : null;
   const made = { point: request.lsn, isMerged, first };
-  const outcome = await recordOutcome(client, connector, table, made, known, existing, keys);
+  const toHistory = keys !== null && existing !== null ? (request.toHistory ?? null) : null;
+  const place = { at: request.lsn, timeUs: request.timeUs };
+  if (keys !== null && existing !== null) await toHistory?.(client, existing, place, keys);
+  const isHistoryBehind = toHistory === null;
+  const outcome = await recordOutcome(client, connector, table, made, known, existing, keys, isHistoryBehind);
   await client.query("commit");
   return { rows, ...outcome };
 }
@@ -134,15 +143,16 @@ export async function recordOutcome(
   known: KnownTable,
   existing: TargetTable | null,
   keys: readonly RowKey[] | null,
+  isHistoryBehind = true,
 ): Promise<Omit<CopyOutcome, "rows">> {
   const record = copyRecord(table, { ...made, targets: known.targets });
   const isPart = keys !== null && keys.length > 0;
   await recordCopy(client, connectorId, record, isPart);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
-  await historyIsBehind(client, connectorId, table.relation.id);
+  if (isHistoryBehind) await historyIsBehind(client, connectorId, table.relation.id);
   const isStillIncomplete = !(await deleteIncomplete(client, connectorId, table.relation.id, keys));
-  return { record, shape, isStillIncomplete };
+  return { record, shape, isStillIncomplete, isHistoryBehind };
 }
 
 /** `existing`: the target that was there; null: it was made. */

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
+import type { RowKey } from "../../../change/copy-part.ts";
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -13,16 +14,16 @@ import { MigrationRefused } from "../refusals/migration-refused.ts";
 import { StagingNames } from "../schema/staging-names.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
-import { readTargetTable } from "../schema/target-table.ts";
+import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { BatchHistories } from "./batch-history.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
 import { HistoryFit } from "./history-fit.ts";
-import { HistoryLedger, type HistoryRecord, reconciled, shownColumns } from "./history-ledger.ts";
+import { HistoryLedger, type HistoryRecord, reconciled, shownColumns, takesRows } from "./history-ledger.ts";
 import type { WantedColumn } from "./history-migration.ts";
 import { historyName } from "./history-naming.ts";
 import { columnsToBe, wantedColumns } from "./history-schema.ts";
 import { type PreparedHistory, prepareHistory } from "./prepared-history.ts";
-import { reconcile } from "./reconcile.ts";
+import { type ReconcilePlace, reconcile, reconcileKeys } from "./reconcile.ts";
 
 /** Whether the catalog asks for the history of the source's table of this name; null: it does not list it. */
 export type HistoryAsked = (schema: string, name: string) => boolean | null;
@@ -35,6 +36,14 @@ export interface HistoryRules {
   /** Null: it is over. */
   readonly warn: (topic: "history" | "histories", reason: string | null) => void;
 }
+
+/** In the transaction of the copy. The rows with these keys are as of `place`. */
+export type TakeCopiedRows = (
+  client: Client,
+  table: TargetTable,
+  place: ReconcilePlace,
+  keys: readonly RowKey[],
+) => Promise<void>;
 
 export class Histories {
   readonly #ledger: HistoryLedger;
@@ -188,9 +197,18 @@ export class Histories {
   }
 
   /** A copy of the table, or of rows of it, is durable. */
-  copied({ id }: Relation): void {
+  copied({ id }: Relation, isBehind: boolean): void {
     this.#refusing.delete(id);
-    this.#ledger.copied(id);
+    if (isBehind) this.#ledger.copied(id);
+  }
+
+  /** Gives a history what it lacks of rows that are copied by their keys; null: it is to be compared with the whole table, if there is one. */
+  rowsCopied(relation: Relation): TakeCopiedRows | null {
+    const record = this.#ledger.of(relation.id);
+    if (!this.isAsked(relation) || !record || !takesRows(record, relation)) return null;
+    const { history, key } = record;
+    return (client, table, place, keys) =>
+      reconcileKeys(client, { table, relation, history, key, columns: shownColumns(record) }, place, keys);
   }
 
   /** Tables of which the history is to be compared with their copy. */

@@ -2,8 +2,10 @@
 // table's current copy. The records are in the target database and change with the rows.
 
 import type { Client } from "pg";
+import type { Column, Relation } from "../../../change/relation.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import type { TargetName } from "../schema/target-name.ts";
+import { hasHistory } from "./history-naming.ts";
 
 /** A column of a history that follows one of the table's. */
 export interface FollowedHistoryColumn {
@@ -38,6 +40,21 @@ export interface HistoryRecord {
 /** The names of the columns that the table has. */
 export function shownColumns({ columns }: HistoryRecord): readonly string[] {
   return columns.flatMap(({ name, isKept }) => (isKept ? [] : [name]));
+}
+
+/** Whether it has the table's rows, and follows the relation as it is: then it can take some rows of a copy by themselves. */
+export function takesRows(record: HistoryRecord, { columns, key }: Relation): boolean {
+  const follows = (column: Column) =>
+    record.columns.some(
+      ({ number, name, sourceType, isKept }) =>
+        !isKept && number === column.number && name === column.name && sourceType === column.typeName,
+    );
+  const isSameKey = Bun.deepEquals(
+    record.key,
+    key.map((at) => columns[at]!.name),
+  );
+  const { isBegun, isReconciled } = record;
+  return isBegun && isReconciled && key.length > 0 && isSameKey && columns.filter(hasHistory).every(follows);
 }
 
 /** The last row of each key is the table's. */

@@ -1,10 +1,12 @@
-// Compares a history with its table, and appends what differs: the one way in which a history begins, and catches up with a copy.
+// Compares a history with its table, or with some of its rows, and appends what differs: the one way in which a history begins, and catches up with
+// a copy.
 
 import type { Client } from "pg";
+import type { RowKey } from "../../../change/copy-part.ts";
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { timeText } from "./history-body.ts";
-import { type Reconciled, reconcileSql } from "./reconcile-sql.ts";
+import { type Reconciled, reconcileKeysSql, reconcileSql } from "./reconcile-sql.ts";
 
 export interface ReconcilePlace {
   /** The table's rows are as of here. */
@@ -20,6 +22,23 @@ export async function reconcile(
   { at, timeUs }: ReconcilePlace,
 ): Promise<void> {
   const { rowCount } = await client.query(`select from ${sqlName(reconciled.history)} limit 1`);
-  const place = [formatLsn(at), timeUs === 0n ? null : timeText(timeUs)];
-  for (const sql of reconcileSql(reconciled, rowCount === 0)) await client.query(sql, place);
+  for (const sql of reconcileSql(reconciled, rowCount === 0)) await client.query(sql, values({ at, timeUs }));
+}
+
+/**
+ * In the transaction that copies the rows with these keys, as of `at`, which is ahead of the stream. Changes that the stream brings until then are
+ * told with their own places, which are before that.
+ */
+export async function reconcileKeys(
+  client: Client,
+  reconciled: Reconciled,
+  place: ReconcilePlace,
+  keys: readonly RowKey[],
+): Promise<void> {
+  // As a parameter, so that the keys are in no statement's text.
+  await client.query(reconcileKeysSql(reconciled), [...values(place), JSON.stringify(keys)]);
+}
+
+function values({ at, timeUs }: ReconcilePlace): (string | null)[] {
+  return [formatLsn(at), timeUs === 0n ? null : timeText(timeUs)];
 }
