@@ -18,7 +18,7 @@ import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
 import type { VerifySink } from "../verify-sink.ts";
 import { ApplyTransaction } from "./apply/apply-transaction.ts";
-import { type Counted, TransactionsInProgress } from "./apply/transactions-in-progress.ts";
+import { type Counted, TransactionsInProgress } from "./apply/in-progress/transactions-in-progress.ts";
 import {
   ensureBookkeeping,
   forgetConnector,

@@ -2,17 +2,17 @@
 // everything before it is durable. In any unusual case it is given up: nothing of it is durable then, and it comes again as a whole.
 
 import type { Client } from "pg";
-import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../../change/change-batch.ts";
-import { type Lsn, lsn } from "../../../change/lsn.ts";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { destroyClient } from "../../../connection/postgres-client.ts";
-import { givenUp, isGivenUp } from "../../../errors/given-up.ts";
-import { moveCheckpoint } from "../bookkeeping/bookkeeping.ts";
-import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
-import { isReplaced } from "../bookkeeping/replaced-tables.ts";
-import type { SinkTables } from "../sink-tables.ts";
-import { BatchApplier } from "./batch-applier.ts";
-import type { MergeSession } from "./merge-session.ts";
+import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../../../change/change-batch.ts";
+import { type Lsn, lsn } from "../../../../change/lsn.ts";
+import { qualifiedName, type Relation } from "../../../../change/relation.ts";
+import { destroyClient } from "../../../../connection/postgres-client.ts";
+import { givenUp, isGivenUp } from "../../../../errors/given-up.ts";
+import { moveCheckpoint } from "../../bookkeeping/bookkeeping.ts";
+import { type ConnectorAtSink, lockForCopy } from "../../bookkeeping/connector-lock.ts";
+import { isReplaced } from "../../bookkeeping/replaced-tables.ts";
+import type { SinkTables } from "../../sink-tables.ts";
+import { BatchApplier } from "../batch-applier.ts";
+import type { MergeSession } from "../merge-session.ts";
 
 /** How long committed transactions wait for a lock of one in progress, and that one for a lock of others. */
 export const lockPatienceMs = 3_000;

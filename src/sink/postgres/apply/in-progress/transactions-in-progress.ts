@@ -1,11 +1,11 @@
 // Owns the source's transaction in progress, if there is one, and bounds how long it may block others. See transaction-in-progress.ts.
 
 import type { Client } from "pg";
-import type { ChangeBatch, InProgress, TupleForm } from "../../../change/change-batch.ts";
-import type { Lsn } from "../../../change/lsn.ts";
-import { givenUp } from "../../../errors/given-up.ts";
-import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
-import type { SinkTables } from "../sink-tables.ts";
+import type { ChangeBatch, InProgress, TupleForm } from "../../../../change/change-batch.ts";
+import type { Lsn } from "../../../../change/lsn.ts";
+import { givenUp } from "../../../../errors/given-up.ts";
+import type { ConnectorAtSink } from "../../bookkeeping/connector-lock.ts";
+import type { SinkTables } from "../../sink-tables.ts";
 import { lockPatienceMs, TransactionInProgress } from "./transaction-in-progress.ts";
 
 export interface Counted {
