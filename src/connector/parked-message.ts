@@ -1,7 +1,7 @@
 // Parked messages as the API shows them, and what people ask of them. parking.ts has what a run does with them.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+import { oneOf, patternWithoutNul, strictObject, timestamp } from "./request/schema-forms.ts";
 
 const AttemptSchema = strictObject({
   at: timestamp(),
@@ -52,13 +52,12 @@ export const ParkedListSchema = strictObject({
 });
 export type ParkedList = Static<typeof ParkedListSchema>;
 
+/** Of the name of a schema or of a table. */
+export const nameRules = { minLength: 1, maxLength: 255, pattern: patternWithoutNul };
+
 export const ParkedSelectionSchema = strictObject({
-  schema: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 255, description: "Of this schema's tables alone." }),
-  ),
-  table: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 255, description: "Of tables of this name alone." }),
-  ),
+  schema: Type.Optional(Type.String({ ...nameRules, description: "Of this schema's tables alone." })),
+  table: Type.Optional(Type.String({ ...nameRules, description: "Of tables of this name alone." })),
   before: Type.Optional(
     Type.String({ maxLength: 40, description: "Parked before this time alone: RFC 3339." }),
   ),

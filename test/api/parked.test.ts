@@ -42,3 +42,34 @@ test("a caller is known by the name of the credential", () => {
   for (const header of [undefined, basic("mallory:x"), "Bearer x"])
     expect(open(request(header))).toBe("anonymous");
 });
+
+test("a time or a name that cannot be is refused, and never asked of the state", async () => {
+  const services = memoryServices();
+  const app = createApp({
+    services,
+    authentication: { basic: null, bearer: null },
+    acceptsHost: null,
+    version: "0",
+    reportFault: () => "",
+  });
+  const base = "http://localhost/api/v1/connectors/none/parked";
+  const status = async (path: string, body?: object) => {
+    const init = body && {
+      ...{ method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } },
+    };
+    return (await app.handle(new Request(base + path, init ?? {}))).status;
+  };
+  const times = [
+    "0000-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-12:00",
+    "0001-01-01T00:00:00+12:00",
+    "2026-13-01T",
+  ];
+  for (const before of times) expect(await status("/discard", { before })).toBe(422);
+  for (const field of ["schema", "table"]) {
+    expect(await status("/retry", { [field]: "a\0b" })).toBe(422);
+    expect(await status(`?${field}=a%00b`)).toBe(422);
+  }
+  expect(await status("/discard", { before: "9999-12-31T23:59:59Z" })).toBe(404);
+  expect(await status("?table=a%0Ab")).toBe(404);
+});

@@ -2,7 +2,7 @@
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
-import type { ParkedSelection } from "../../connector/parked-message.ts";
+import { nameRules, type ParkedSelection } from "../../connector/parked-message.ts";
 import { invalidRequest } from "../../connector/request/check-request.ts";
 import { strictObject } from "../../connector/request/schema-forms.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -68,8 +68,8 @@ const ListQuery = strictObject({
   limit: Type.Optional(
     Type.String({ pattern: "^(?:[1-9]\\d{0,2}|1000)$", description: "Of a page: 1 to 1000. Left out: 100." }),
   ),
-  schema: Type.Optional(Type.String({ minLength: 1, description: "Of this schema's tables alone." })),
-  table: Type.Optional(Type.String({ minLength: 1, description: "Of tables of this name alone." })),
+  schema: Type.Optional(Type.String({ ...nameRules, description: "Of this schema's tables alone." })),
+  table: Type.Optional(Type.String({ ...nameRules, description: "Of tables of this name alone." })),
   state: Type.Optional(
     Type.String({
       pattern: "^(?:Parked|Discarded)$",
@@ -185,11 +185,15 @@ function bodyForbidden(): MillraceError {
   return new MillraceError("forbidden", text);
 }
 
+/** Of years that have four digits in UTC too, of which the state has all but year 0. */
+const firstMs = Date.parse("0001-01-01T00:00:00Z");
+const lastMs = Date.parse("9999-12-31T23:59:59.999Z");
+
 /** Throws `invalid_request` for a time that there is not. */
 function selectionOf({ before, ...selection }: ParkedSelection): ParkedSelection {
   if (before === undefined) return selection;
   const ms = /^\d{4}-\d{2}-\d{2}T/.test(before) ? Date.parse(before) : Number.NaN;
-  if (Number.isNaN(ms)) {
+  if (!(ms >= firstMs && ms <= lastMs)) {
     throw invalidRequest([
       { path: "/before", message: "expected an RFC 3339 time, as 2026-01-31T12:00:00Z" },
     ]);
