@@ -9,6 +9,8 @@ declare const lsnBrand: unique symbol;
 export type Lsn = bigint & { readonly [lsnBrand]: true };
 
 export const zeroLsn = 0n as Lsn;
+/** No commit has it. */
+export const lastLsn = 0xffffffffffffffffn as Lsn;
 
 export function lsn(value: bigint): Lsn {
   return value as Lsn;

@@ -81,6 +81,23 @@ export const RunProgressSchema = strictObject(
       estimated_rows: count("Rows expected, by the source's statistics."),
       phase: Type.Optional(CopyPhaseSchema),
     }),
+    resume: Type.Optional(
+      strictObject(
+        {
+          tables: count("Tables of the connector."),
+          tables_done: count("Those that need not be compared any more."),
+          table: nullable(
+            Type.String({ description: "schema.table of the one that is being compared now." }),
+          ),
+          rows: count("Rows of it that were looked at."),
+          estimated_rows: count("Rows expected, by the source's statistics."),
+        },
+        {
+          description:
+            "How far the command Resume is. Left out unless tables are still to be compared with the source.",
+        },
+      ),
+    ),
     lag_bytes: count("Bytes of the source's log that are not yet acknowledged."),
     lag_seconds: nullable(
       Type.Number({

@@ -5,11 +5,12 @@ import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
 import { VerifiedSchema, type VerifiedTable } from "./verification.ts";
 
 export const TableStateSchema = oneOf(
-  ["Waiting", "Copying", "Streaming", "SetAside", "Unreadable", "Excluded"],
+  ["Waiting", "Copying", "Resuming", "Streaming", "SetAside", "Unreadable", "Excluded"],
   {
     description:
       "Where the table stands. `Waiting`: its copy has not begun; or, with a `reason`, the sink refuses its rows, and the connector stands at " +
       "them: all of its tables wait for this one. `Copying`: it is being copied, for the first time, again, or for a task. " +
+      "`Resuming`: the slot was lost, and the table is yet to be compared with the source; the stream brings its changes meanwhile. " +
       "`Streaming`: the sink has its copy, and the stream brings its changes; of a connector that copies in rounds (`snapshot`): it was " +
       "copied in this round, or in the last one. `SetAside`: its changes are left out until the cause is gone. `Unreadable`: the " +
       "source does not let it be read. `Excluded`: the connector does not take it.",
@@ -57,6 +58,18 @@ export const TableStatusSchema = strictObject(
       }),
     ),
     copy: Type.Optional(TableCopySchema),
+    compared: Type.Optional(
+      strictObject(
+        {
+          rows: count("Rows that were looked at."),
+          estimated_rows: count("Rows expected, by the source's statistics."),
+        },
+        {
+          description:
+            "How far its comparison with the source is. Left out unless its state is `Resuming`, and it is its turn.",
+        },
+      ),
+    ),
     rows_in: count(
       "Changes of the table that the stream has brought since the run began, without those of transactions that are not committed yet. " +
         "A change counts once, however often it is tried. After a run was cut off or its thread died, those of its last second may count again.",

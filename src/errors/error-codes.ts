@@ -173,7 +173,7 @@ export const errorKinds = {
 
 export type ErrorCode = keyof typeof errorKinds;
 
-/** Failures of a connector that only copying everything again fixes. */
+/** Failures of a connector whose stream cannot go on: changes are missing. */
 export const lossCodes: ReadonlySet<string> = new Set<ErrorCode>([
   "slot_missing",
   "slot_invalidated",
@@ -181,6 +181,14 @@ export const lossCodes: ReadonlySet<string> = new Set<ErrorCode>([
   "source_behind",
   "source_replaced",
   "checkpoint_missing",
+]);
+
+/** Those after which a Postgres sink can go on with a new slot: its rows are compared with the source's, and only what differs is copied. */
+export const resumableCodes: ReadonlySet<string> = new Set<ErrorCode>([
+  "slot_missing",
+  "slot_invalidated",
+  "slot_ahead",
+  "source_behind",
 ]);
 
 /** Whether it is the sink that has failed, of whatever kind. */

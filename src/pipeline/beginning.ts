@@ -3,7 +3,8 @@
 import type { TupleForm } from "../change/change-batch.ts";
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { resumableCodes } from "../errors/error-codes.ts";
+import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { SnapshotPoint } from "../source/table-source.ts";
@@ -17,7 +18,7 @@ export interface Found {
   /** The sink's checkpoint. */
   readonly known: Checkpoint | null;
   readonly tables: readonly TableShape[];
-  /** The log in which the stream resumes at `known`; null: no stream resumes. */
+  /** The log in which the stream resumes at `known`; null: no stream resumes, or that is still to be checked. */
   readonly log: string | null;
 }
 
@@ -30,16 +31,18 @@ export interface Beginning {
 interface BeginningRequest {
   readonly work: RunWork;
   readonly initialized: boolean;
+  /** As `PipelineRequest` has it. */
+  readonly resumes?: boolean;
   readonly stop: AbortSignal;
 }
 
 export async function readBothSides(
-  { work, initialized }: Omit<BeginningRequest, "stop">,
+  { work, initialized, resumes = false }: Omit<BeginningRequest, "stop">,
   source: Source,
   sink: Sink,
 ): Promise<Found> {
   const opened = sink.open();
-  const goesOn = initialized && work === "changes";
+  const goesOn = initialized && work === "changes" && !resumes;
   // It uses a connection of its own, so that it need not wait for the tables.
   const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
   const [[known, tables], log] = await both(both(opened, source.tables(askComputed(sink, opened))), checked);
@@ -54,7 +57,12 @@ export async function beginRun(
   found: Found,
   step: (name: string) => void,
 ): Promise<Beginning> {
-  if (request.initialized) return { checkpoint: await goOn(source, sink, found, step), point: null };
+  if (request.initialized) {
+    const checkpoint = request.resumes
+      ? await goOnOrResume(request, source, sink, found, step)
+      : await goOn(source, sink, found, step);
+    return { checkpoint, point: null };
+  }
   const { known } = found;
   const hasStream = request.work === "changes";
   // Without `initialized`, nothing was delivered from the earlier slot, or everything is to be delivered again.
@@ -91,6 +99,32 @@ async function goOn(
   // Before anything is delivered: an LSN has a meaning only in its own log.
   if (log !== known.log) await sink.goOnIn(log);
   return { ...known, log };
+}
+
+/**
+ * If the slot is lost, the stream goes on from a new one. What the sink has missed is found by comparing its rows. A run that dies before the sink
+ * has moved its checkpoint finds the loss again, and one that dies after it finds a slot that fits.
+ */
+async function goOnOrResume(
+  request: BeginningRequest,
+  source: Source,
+  sink: Sink,
+  found: Found,
+  step: (name: string) => void,
+): Promise<Checkpoint> {
+  const { known, tables } = found;
+  try {
+    const log = known && (await source.checkLog(known));
+    return await goOn(source, sink, { ...found, log }, step);
+  } catch (error) {
+    const isLost = known !== null && resumableCodes.has(toMillraceError(error).code);
+    if (!isLost || !sink.resume || request.work !== "changes") throw error;
+    await using point = await firstPoint(request, source, step);
+    const { lsn: resumeLsn, timeUs: lastVersion, log } = point;
+    const checkpoint = { resumeLsn, partial: null, lastVersion, log };
+    await sink.resume(checkpoint, tables);
+    return checkpoint;
+  }
 }
 
 async function firstPoint(

@@ -14,6 +14,8 @@ export interface PipelineRequest {
   readonly work: RunWork;
   /** The connector has begun before: a missing checkpoint is an error then. */
   readonly initialized: boolean;
+  /** If the slot is lost, go on with a new one, and compare the tables with the source. Left out: the loss ends the run. */
+  readonly resumes?: boolean;
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
   /** `parallelCopies` comes from a bound on connections. */

@@ -188,6 +188,13 @@ export class ProgressMeter implements Disposable {
     this.#sumCopies();
   }
 
+  /** How far the comparison after a lost slot is; null: there is nothing to compare. */
+  resuming(resume: Progress["resume"] | null): void {
+    this.#changes++;
+    if (resume) this.progress.resume = resume;
+    else delete this.progress.resume;
+  }
+
   /** The table's copy failed. Another attempt tells what is left of it. */
   gaveUp(table: string): void {
     this.#tables.delete(table);

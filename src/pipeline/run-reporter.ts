@@ -39,6 +39,16 @@ export interface Progress {
     /** Of the table that is the least far. */
     phase?: CopyPhase | "Reading";
   };
+  /** How far tables are compared with the source after a lost slot; left out: none is to be. */
+  resume?: {
+    readonly tables: number;
+    readonly tablesDone: number;
+    /** The one that is being compared; null: none. */
+    readonly table: string | null;
+    /** Rows of it that have been looked at. */
+    readonly rows: number;
+    readonly estimatedRows: number;
+  };
   /** Null: it is not known. */
   lagBytes: number | null;
   /** From commit at the source to durable at the sink, of the last change; null before one. */

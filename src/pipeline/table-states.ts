@@ -19,8 +19,23 @@ interface CopyFigures {
   readonly phase?: { readonly name: CopyPhase; readonly rowsWritten: number | null };
 }
 
+interface Comparison {
+  readonly rows: number | null;
+  readonly failure: string | null;
+}
+
+const mayDiffer =
+  "The slot was lost, and changes were missed: until this table is compared with the source, some of its rows may be out of date.";
+
 /** As connector/table-status.ts describes them. */
-export type TableState = "Waiting" | "Copying" | "Streaming" | "SetAside" | "Unreadable" | "Excluded";
+export type TableState =
+  | "Waiting"
+  | "Copying"
+  | "Resuming"
+  | "Streaming"
+  | "SetAside"
+  | "Unreadable"
+  | "Excluded";
 
 export interface TableReport {
   /** The table's OID: a rename keeps it. */
@@ -34,6 +49,8 @@ export interface TableReport {
   readonly commands: readonly string[];
   /** Null: it is not being copied. */
   readonly copy: (CopyFigures & { readonly estimatedRows: number }) | null;
+  /** How many rows were compared with the source; left out: none is being compared. */
+  readonly compared?: { readonly rows: number; readonly estimatedRows: number };
   /** Since the attempt began, without what earlier attempts of the run have counted. */
   readonly rowsIn: number;
   /** Commit time of the last change, in milliseconds since 1970; null: not known. */
@@ -59,6 +76,8 @@ export interface PreparedStates {
   readonly unreadable: readonly UnreadableTable[];
   /** OIDs of tables whose superseded rows the sink keeps. */
   readonly withHistory?: ReadonlySet<number>;
+  /** OIDs of tables that are to be compared with the source. */
+  readonly unproved?: ReadonlySet<number>;
 }
 
 /** Who copies tables tells how far each copy has come. */
@@ -76,6 +95,8 @@ export class TableStates implements Disposable {
   #missing = new Set<number>();
   #unreadable = new Map<number, string>();
   #setAside: ReadonlyMap<string, SetAsideTable> = new Map();
+  #unproved: ReadonlySet<number> = new Set();
+  readonly #comparing = new Map<number, Comparison>();
   /** Their copies are expected, and have not begun. */
   readonly #expected = new Set<number>();
   readonly #copying = new Map<number, CopyFigures>();
@@ -102,7 +123,8 @@ export class TableStates implements Disposable {
   }
 
   /** The source's tables as they are now. Those that are gone are forgotten. */
-  prepared({ tables, excluded, missing, unreadable, withHistory }: PreparedStates): void {
+  prepared({ tables, excluded, missing, unreadable, withHistory, unproved }: PreparedStates): void {
+    this.#unproved = unproved ?? new Set();
     this.#known = knownTables(tables, excluded, withHistory ?? new Set());
     this.#missing = new Set(missing.map(({ relation }) => relation.id));
     this.#unreadable = new Map(unreadable.map(({ table, reason }) => [table.relation.id, reason]));
@@ -150,6 +172,12 @@ export class TableStates implements Disposable {
     this.#touch(id);
   }
 
+  /** So many rows of the table were compared with the source; null: the comparison has ended. `failure`: why it is tried again. */
+  comparing({ relation: { id } }: TableShape, rows: number | null, failure: string | null = null): void {
+    this.#comparing.set(id, { rows, failure });
+    this.#touch(id);
+  }
+
   /** `unreadable`: the reason, if the source does not let it be read. */
   gaveUp({ relation: { id } }: TableShape, unreadable?: string): void {
     this.#expected.delete(id);
@@ -186,7 +214,7 @@ export class TableStates implements Disposable {
     const gone = [...this.#reported.keys()].filter((id) => !this.#known.has(id));
     for (const id of gone) {
       this.#counts.forget(id);
-      for (const each of [this.#reported, this.#expected, this.#copying]) each.delete(id);
+      for (const each of [this.#reported, this.#expected, this.#copying, this.#comparing]) each.delete(id);
     }
     return gone;
   }
@@ -213,6 +241,7 @@ export class TableStates implements Disposable {
       ...{ id, schema, name },
       ...this.#stateOf(id, known),
       copy: copying ? { ...copying, estimatedRows: Math.max(copying.rows, estimatedRows) } : null,
+      ...this.#comparedOf(id, estimatedRows),
       rowsIn: changes,
       lastChangeMs: lastCommitUs === 0n ? null : Number(lastCommitUs / 1000n),
       history: known.history,
@@ -231,7 +260,16 @@ export class TableStates implements Disposable {
     if (unreadable !== undefined && !setAside?.commands.length)
       return stands("Unreadable", setAside?.reason ?? unreadable);
     if (setAside) return stands("SetAside", setAside.reason, setAside.commands);
-    return stands(this.#missing.has(id) || this.#expected.has(id) ? "Waiting" : "Streaming");
+    if (this.#missing.has(id) || this.#expected.has(id)) return stands("Waiting");
+    if (!this.#unproved.has(id)) return stands("Streaming");
+    const failure = this.#comparing.get(id)?.failure ?? null;
+    return stands("Resuming", failure === null ? mayDiffer : `${mayDiffer} It is tried again: ${failure}`);
+  }
+
+  #comparedOf(id: number, estimatedRows: number): Pick<TableReport, "compared"> {
+    const rows = this.#comparing.get(id)?.rows ?? null;
+    if (rows === null || !this.#unproved.has(id)) return {};
+    return { compared: { rows, estimatedRows: Math.max(rows, estimatedRows) } };
   }
 }
 

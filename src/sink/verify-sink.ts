@@ -16,6 +16,12 @@ export interface VerifySink {
    * `stop` ends everything with its reason.
    */
   open(table: TableShape, stop: AbortSignal): Promise<SinkRows>;
+
+  /**
+   * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. Durable
+   * on return.
+   */
+  proved(table: TableShape): Promise<void>;
 }
 
 /** A table's rows at one place of the stream. Disposing twice does no harm. */

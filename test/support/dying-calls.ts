@@ -15,8 +15,9 @@ export class DyingCalls {
     return new Proxy(owner, {
       get: (_, name) => {
         const member: unknown = Reflect.get(owner, name, owner);
-        // What a sink takes copies by is a part of it.
-        if (name === "copies" && typeof member === "object" && member !== null) return this.watch(member);
+        // What a sink takes copies by, and what rows are compared by, is a part of it.
+        const isPart = name === "copies" || name === "verification";
+        if (isPart && typeof member === "object" && member !== null) return this.watch(member);
         if (typeof member !== "function") return member;
         return (...args: unknown[]) => {
           this.#step();

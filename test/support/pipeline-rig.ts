@@ -89,6 +89,8 @@ export class PipelineRig implements AsyncDisposable {
   /** Each copy that was read, of a table or of a part of it. */
   readonly copies: { readonly table: string; readonly part: CopyPart | null; readonly lsn: Lsn }[] = [];
   initialized = false;
+  /** The command Resume was given. */
+  resumes = false;
   /** Role that the sink is written as, for runs that are started from here on; null: the server's superuser. */
   sinkUser: string | null = null;
   /** What is read of tables goes on when it is resolved. */
@@ -231,6 +233,7 @@ export class PipelineRig implements AsyncDisposable {
       logWatchMs: 100,
       ...(this.options.retryPace ? { retryPace: this.options.retryPace } : {}),
       initialized: this.initialized,
+      resumes: this.resumes,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: this.options.parallelCopies ?? 3,
       areConnectionsBounded: this.options.areConnectionsBounded ?? false,
@@ -258,6 +261,7 @@ export class PipelineRig implements AsyncDisposable {
         phase: (phase, health) => this.phases.push({ phase, health }),
         initialized: async () => {
           this.initialized = true;
+          this.resumes = false;
           await this.beforeCopies();
         },
         progress: (progress) => {

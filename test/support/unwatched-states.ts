@@ -9,5 +9,6 @@ export const unwatchedStates: MissingCopiesRequest["states"] = {
   copying: () => {},
   inPhase: () => {},
   copied: () => {},
+  comparing: () => {},
   gaveUp: () => {},
 };

@@ -1,9 +1,10 @@
-// Runs what a streaming run does beside its stream: tasks, and first copies of tables that are added later. Divides the
-// connections between them.
+// Runs what a streaming run does beside its stream: tasks, first copies of tables that are added later, and comparisons after a lost slot. Divides
+// the connections between them.
 
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
 import type { StreamPosition } from "../stream-position.ts";
+import { proveTables } from "../verify/prove-tables.ts";
 import type { VerifyEnvironment } from "../verify/verify-environment.ts";
 import { verifyForTask } from "../verify/verify-task.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
@@ -84,7 +85,8 @@ export function copiesOfStream(
     },
     failed: (error) => events.fail(error),
   });
-  const { first } = context;
+  const { first, copies } = context;
+  proveTables({ environment: ofVerifications, context, running, unproved: copies.unproved });
   first.onBegun((begun) => {
     const names = begun.map(({ table: { relation } }) => ({ database: source.database, ...relation }));
     running.startOwn(names, (signal) =>

@@ -14,6 +14,7 @@ import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { RunWork } from "../run-work.ts";
 import type { CopyStates, TableStates } from "../table-states.ts";
+import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { type BlockingCopy, copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
@@ -27,7 +28,7 @@ export interface MissingCopiesRequest {
   readonly source: Source;
   readonly sink: Sink;
   readonly meter: ProgressMeter;
-  readonly states: CopyStates & Pick<TableStates, "prepared">;
+  readonly states: CopyStates & Pick<TableStates, "prepared" | "comparing">;
   readonly reporter: Pick<RunHealth, "phase" | "reportMeanwhile" | "warn">;
   readonly forms: readonly TupleForm[];
   /** With `changes`, a stream brings the changes between two points. */
@@ -56,6 +57,8 @@ const maxNamed = 5;
 
 export class MissingCopies implements Disposable {
   readonly unreadable: UnreadableTables;
+  /** Tables that are to be compared with the source. */
+  readonly unproved: UnprovedTables;
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
   /** OIDs of tables that have no copy and were published after they had rows. */
@@ -69,6 +72,7 @@ export class MissingCopies implements Disposable {
 
   constructor(private readonly request: MissingCopiesRequest) {
     this.unreadable = new UnreadableTables(request.retryPace);
+    this.unproved = new UnprovedTables(request);
     this.incremental = new IncrementalCopies(request, this.unreadable);
   }
 
@@ -87,8 +91,9 @@ export class MissingCopies implements Disposable {
     const unreadable = this.unreadable.among(tables);
     const prepared = await sink.prepare(tables, forms, unreadable);
     const missing = skipSnapshots ? [] : prepared.missing;
-    const { withHistory = new Set<number>() } = prepared;
-    states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory });
+    const { withHistory = new Set<number>(), unproved = new Set<number>() } = prepared;
+    states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory, unproved });
+    this.unproved.prepared(tables, unproved);
     this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;

@@ -30,10 +30,15 @@ export async function verifyForTask(
   signal: AbortSignal,
 ): Promise<VerifyResult> {
   try {
-    let found = await round(environment, context, task, spec, signal);
+    const asked: AskedComparison = {
+      find: (tables) => findTable(tables, environment.source.database, task),
+      progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
+      spec,
+    };
+    let found = await compareOnce(environment, context, asked, signal);
     let total = found;
     for (let rounds = 1; found.repaired > 0 && rounds < maxRounds; rounds++) {
-      found = await round(environment, context, task, spec, signal);
+      found = await compareOnce(environment, context, asked, signal);
       total = both(total, found);
     }
     return total;
@@ -42,17 +47,27 @@ export async function verifyForTask(
   }
 }
 
-async function round(
+/** What is to be compared, and how. */
+export interface AskedComparison {
+  /** Throws why there is no such table. */
+  readonly find: (tables: readonly TableShape[]) => TableShape;
+  /** Called with how many of the table's rows have been looked at. */
+  readonly progress: (rows: number, table: TableShape) => void;
+  readonly spec: Pick<VerifySpec, "repair" | "sample_percent">;
+}
+
+/** Compares the table as of one place of the log, and mends what differs there if that is asked for. */
+
+export async function compareOnce(
   environment: VerifyEnvironment,
   context: TaskContext,
-  task: OfferedTask,
-  spec: VerifySpec,
+  asked: AskedComparison,
   signal: AbortSignal,
 ): Promise<VerifyResult> {
-  const { table, opened } = await openTable(environment, context, task, spec, signal);
+  const { table, opened } = await openTable(environment, context, asked, signal);
   await using _opened = opened;
-  if (spec.repair === "Apply" && opened.sink.repairBlocker !== null) throw notRepairable(table, opened);
-  return await compare(environment, opened, task, spec, signal);
+  if (asked.spec.repair === "Apply" && opened.sink.repairBlocker !== null) throw notRepairable(table, opened);
+  return await compare(environment, opened, asked, signal);
 }
 
 /** The last round says of which place of the log the table is known. */
@@ -71,12 +86,11 @@ function both(before: VerifyResult, last: VerifyResult): VerifyResult {
 async function openTable(
   environment: VerifyEnvironment,
   { listTables, copyBlocker, first, copies }: TaskContext,
-  task: OfferedTask,
-  spec: VerifySpec,
+  { find: findAmong, spec }: AskedComparison,
   signal: AbortSignal,
 ): Promise<{ readonly table: TableShape; readonly opened: OpenedSides }> {
-  const { source, betweenBatches } = environment;
-  const find = async () => findTable(await listTables(), source.database, task);
+  const { betweenBatches } = environment;
+  const find = async () => findAmong(await listTables());
   let table = await betweenBatches(find, signal);
   if (first.isUnderWay(table)) {
     await first.ended(table, signal);
@@ -90,12 +104,11 @@ async function openTable(
 async function compare(
   environment: VerifyEnvironment,
   opened: OpenedSides,
-  task: OfferedTask,
-  { repair }: VerifySpec,
+  { progress: tell, spec: { repair } }: AskedComparison,
   signal: AbortSignal,
 ): Promise<VerifyResult> {
   const { table } = opened;
-  const progress = (rows: number) => task.progress(Math.floor(rows / 2), 0, table.estimatedRows);
+  const progress = (rows: number) => tell(Math.floor(rows / 2), table);
   const found = await scanBuckets(environment, opened, signal, progress);
   const differing = found.differing();
   const counts = { missing: 0, extra: 0, changed: 0, repaired: 0 };

@@ -104,7 +104,7 @@ function total(before: Counts, { webhook, ...attempt }: RunMetrics): Counts {
 
 /** In the API's form. */
 export function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunProgress {
-  const { snapshot } = metrics;
+  const { snapshot, resume } = metrics;
   return {
     rows_in: metrics.rowsIn,
     rows_durable: metrics.rowsDurable,
@@ -118,6 +118,15 @@ export function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunP
       estimated_rows: snapshot.estimatedRows,
       ...(snapshot.phase && { phase: snapshot.phase }),
     },
+    ...(resume && {
+      resume: {
+        tables: resume.tables,
+        tables_done: resume.tablesDone,
+        table: resume.table,
+        rows: resume.rows,
+        estimated_rows: resume.estimatedRows,
+      },
+    }),
     lag_bytes: metrics.lagBytes ?? 0,
     lag_seconds: lagSeconds,
     latency_ms: metrics.latencyMs,

@@ -86,7 +86,7 @@ export class TableBoard {
 /** A table that is set aside holds up nobody, so its own state says more. */
 function withRefusal(report: TableReport, { table, reason }: Refused): TableReport {
   const isIt = report.schema === table.schema && report.name === table.name;
-  const isTaken = ["Waiting", "Copying", "Streaming"].includes(report.state);
+  const isTaken = ["Waiting", "Copying", "Resuming", "Streaming"].includes(report.state);
   if (!isIt || !isTaken) return report;
   const commands = table.commands.map((command) => `${command};`);
   return { ...report, state: "Waiting", copy: null, reason, commands };
@@ -103,7 +103,7 @@ function totalOf(known: Known | undefined): Known["before"] {
 
 /** In the API's form. */
 function statusOf(
-  { schema, name, state, reason, commands, copy, history }: TableReport,
+  { schema, name, state, reason, commands, copy, compared, history }: TableReport,
   { rowsIn, lastChangeMs }: Known["before"],
 ): TableStatus {
   return {
@@ -111,6 +111,7 @@ function statusOf(
     ...(reason === null ? {} : { reason }),
     ...(commands.length === 0 ? {} : { commands: [...commands] }),
     ...(copy ? { copy: copyOf(copy) } : {}),
+    ...(compared && { compared: { rows: compared.rows, estimated_rows: compared.estimatedRows } }),
     rows_in: rowsIn,
     ...(lastChangeMs === null ? {} : { last_change_at: new Date(lastChangeMs).toISOString() }),
     history,

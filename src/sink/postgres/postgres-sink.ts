@@ -28,6 +28,7 @@ import {
 } from "./bookkeeping/bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
 import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
+import { resumeAt } from "./bookkeeping/resumption.ts";
 import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
@@ -112,10 +113,26 @@ export class PostgresSink implements Sink {
       await takeTerm(client, this.context);
       await shareConnectorLock(client, this.context);
       await dropFormerCopies(client, connectorId);
-      const { checkpoint, copies } = await readBookkeeping(client, connectorId);
-      this.#checkpoint = checkpoint;
-      await this.#tables.load(client, copies.values());
-      return checkpoint;
+      return await this.#read(client);
+    });
+  }
+
+  async #read(client: Client): Promise<Checkpoint | null> {
+    const { checkpoint, copies } = await readBookkeeping(client, this.context.connectorId);
+    this.#checkpoint = checkpoint;
+    await this.#tables.load(client, copies.values());
+    return checkpoint;
+  }
+
+  async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
+    await this.#guard(async (client) => {
+      await this.#tables.dropBegun(client);
+      const before = this.#resumeLsn;
+      await resumeAt(client, this.context.connectorId, before, checkpoint, {
+        ...{ tables, ledger: this.#tables.ledger, shapes: this.#tables.shapes, naming: this.naming },
+        canCompare: !hasOneSession(this.config.connection),
+      });
+      await this.#read(client);
     });
   }
 
@@ -161,8 +178,11 @@ export class PostgresSink implements Sink {
       return {
         ...prepared,
         form: this.#transaction.form,
-        // The rows of a history have the LSN of the commit, which is not known before it.
-        takesInProgress: prepared.withHistory?.size === 0 && (most === 0 || most > sessionsInUse),
+        // The rows of a history have the LSN of the commit, which is not known before it. And rows that are to be proved are upserted.
+        takesInProgress:
+          prepared.withHistory?.size === 0 &&
+          prepared.unproved?.size === 0 &&
+          (most === 0 || most > sessionsInUse),
       };
     });
   }

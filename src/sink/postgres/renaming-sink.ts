@@ -31,6 +31,11 @@ export class RenamingSink implements Sink {
     return this.sink.goOnIn(log);
   }
 
+  async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
+    const named = tables.map((table) => this.naming.shape(table));
+    await this.sink.resume?.(checkpoint, named);
+  }
+
   forget(keepsShapes: boolean): Promise<void> {
     return this.sink.forget(keepsShapes);
   }
@@ -72,7 +77,10 @@ export class RenamingSink implements Sink {
   get verification(): VerifySink {
     const { verification } = this.sink;
     if (!verification) throw new Error("a Postgres sink can be compared");
-    return { open: (table, stop) => verification.open(this.naming.shape(table), stop) };
+    return {
+      open: (table, stop) => verification.open(this.naming.shape(table), stop),
+      proved: (table) => verification.proved(this.naming.shape(table)),
+    };
   }
 
   #renamed(table: TableShape, copy: TableCopy): TableCopy {

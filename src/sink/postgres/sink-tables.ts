@@ -162,7 +162,13 @@ export class SinkTables implements AppliedTables {
       hasChanges: missing.some(({ relation }) => this.records.of(relation.id, "incremental") !== null),
       incomplete: await this.incomplete.due(client, asFollowed, since),
       withHistory: this.histories.tableIds,
+      unproved: this.ledger.unprovedAmong(tables),
     };
+  }
+
+  /** The table's copy is no longer unproved. Durable on return. */
+  async proved(client: Client, relation: Relation): Promise<void> {
+    await this.#inTransaction(client, () => this.ledger.proved(client, relation));
   }
 
   /** Whether a history is to be compared with its table now: then `prepare` must be called. `at`: the stream's position. */

@@ -14,6 +14,7 @@ import {
 import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { OfferedTask } from "../../../src/pipeline/run-reporter.ts";
+import { UnprovedTables } from "../../../src/pipeline/verify/unproved-tables.ts";
 import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
 import { eventsTo, nothingTold } from "../../support/contract-bench.ts";
@@ -59,7 +60,14 @@ class Rig implements Disposable {
     );
     this.around = {
       listTables: () => this.listTables(),
-      copies: { wasIncomplete: () => this.incomplete.shift() ?? false, readFailure: () => null },
+      copies: {
+        wasIncomplete: () => this.incomplete.shift() ?? false,
+        readFailure: () => null,
+        unproved: new UnprovedTables({
+          ...{ meter: this.#meter, states: unwatchedStates },
+          reporter: { warn() {} },
+        }),
+      },
       copyBlocker: () => this.copyBlocker,
       first: this.first,
       whileWaiting: (_, copy) => copy(),

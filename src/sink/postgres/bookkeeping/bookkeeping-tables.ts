@@ -81,6 +81,7 @@ alter table millrace.owed_row add column if not exists key_names text[];
 alter table millrace.divided_copy add column if not exists is_beside boolean not null default false;
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
+alter table millrace.table_copy add column if not exists is_unproved boolean not null default false;
 create unlogged table if not exists millrace.unlogged_witness (
   connector_id text primary key
 );

@@ -31,6 +31,8 @@ export interface TableCopyRecord {
   readonly first: Lsn | null;
   /** The targets that it has been copied to, by `qualifiedName`; the last one is the current one. Empty: not known. */
   readonly targets: readonly string[];
+  /** Changes were missed since the copy was made, and its rows are to be compared with the source's: any of them may be out of date. */
+  readonly isUnproved: boolean;
 }
 
 interface CheckpointRow {
@@ -47,6 +49,7 @@ interface TableCopyRow {
   readonly is_merged: boolean;
   readonly first_lsn: string | null;
   readonly targets: readonly string[];
+  readonly is_unproved: boolean;
 }
 
 /** Creates the tables that are missing. */
@@ -57,7 +60,7 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
       "and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.owed_row') and attname = 'key_names') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.divided_copy') and attname = 'is_beside') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'is_unproved') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
   if (rows[0]?.exists) return;
@@ -73,7 +76,7 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     [connectorId],
   );
   const copies = await client.query<TableCopyRow>(
-    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text, targets " +
+    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text, targets, is_unproved " +
       "from millrace.table_copy where connector_id = $1",
     [connectorId],
   );
@@ -98,6 +101,7 @@ function recordOf(row: TableCopyRow): TableCopyRecord {
     isMerged: row.is_merged,
     first: row.first_lsn === null ? null : parseLsn(row.first_lsn),
     targets: row.targets,
+    isUnproved: row.is_unproved,
   };
 }
 
@@ -142,12 +146,12 @@ export async function recordCopy(
   copy: TableCopyRecord,
   isPart = false,
 ): Promise<void> {
-  const { schema, name, identity, point, isMerged, first, targets } = copy;
+  const { schema, name, identity, point, isMerged, first, targets, isUnproved } = copy;
   await client.query(
-    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn, targets) " +
-      "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_schema, table_name) do update " +
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn, targets, " +
+      "is_unproved) values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (connector_id, table_schema, table_name) do update " +
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
-      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, " +
+      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, is_unproved = excluded.is_unproved, " +
       `copied_at = ${isPart ? "table_copy.copied_at" : "now()"}`,
     [
       connectorId,
@@ -158,7 +162,20 @@ export async function recordCopy(
       isMerged,
       first === null ? null : formatLsn(first),
       targets,
+      isUnproved,
     ],
+  );
+}
+
+/** The table's rows were compared with the source's, and equal them. */
+export async function recordProof(
+  client: Client,
+  connectorId: string,
+  { schema, name }: Pick<TableCopyRecord, "schema" | "name">,
+): Promise<void> {
+  await client.query(
+    "update millrace.table_copy set is_unproved = false where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, schema, name],
   );
 }
 

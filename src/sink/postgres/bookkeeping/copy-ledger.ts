@@ -2,13 +2,13 @@
 
 import type { Client } from "pg";
 import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
-import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import { type Lsn, lastLsn, zeroLsn } from "../../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import type { CopyState } from "../apply/prepared-table.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
-import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
+import { recordCopy, recordProof, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
@@ -64,6 +64,27 @@ export class CopyLedger {
     return isOthers && !this.holds(relation);
   }
 
+  /** Whether the table's valid copy has missed changes, and is still to be compared with the source. */
+  isUnproved(relation: Relation): boolean {
+    return this.#of(relation)?.isUnproved === true;
+  }
+
+  /** The OIDs of those. */
+  unprovedAmong(tables: readonly TableShape[]): ReadonlySet<number> {
+    return new Set(
+      tables.map(({ relation }) => relation).flatMap((each) => (this.isUnproved(each) ? [each.id] : [])),
+    );
+  }
+
+  /** The table's rows equal the source's. Durable with the open transaction. */
+  async proved(client: Client, relation: Relation): Promise<void> {
+    const record = this.#of(relation);
+    if (record === null || !record.isUnproved) return;
+    await recordProof(client, this.connectorId, record);
+    this.undo.changed(() => this.add(record));
+    this.add({ ...record, isUnproved: false });
+  }
+
   /** The point of the table's valid copy; null: there is none. */
   pointOf(tableId: number): Lsn | null {
     return this.#byName.values().find((record) => countsFor(record, tableId))?.point ?? null;
@@ -74,6 +95,8 @@ export class CopyLedger {
     // A valid copy includes a change from before its point, whatever the table's shape was then.
     if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
     const { point, first } = record;
+    // Its rows may be older or newer than any change.
+    if (record.isUnproved) return { kind: "merged", point: lastLsn, first: zeroLsn };
     return record.isMerged ? { kind: "merged", point, first } : { kind: "exact", point };
   }
 
@@ -138,7 +161,7 @@ export class CopyLedger {
   async voidUncopied(client: Client, { id, schema, name }: Relation): Promise<void> {
     if (this.#byName.has(qualifiedName({ schema, name }))) return;
     const targets = [this.#target({ schema, name })];
-    const none = { point: zeroLsn, isMerged: false, first: null, targets };
+    const none = { point: zeroLsn, isMerged: false, first: null, targets, isUnproved: false };
     const record = { schema, name, identity: String(id), ...none };
     await recordCopy(client, this.connectorId, record);
     this.add(record);
@@ -184,7 +207,7 @@ function tableIdOf({ identity }: TableCopyRecord): number {
 /** The record of a copy of `table`. */
 export function copyRecord(
   table: TableShape,
-  made: Pick<TableCopyRecord, "point" | "isMerged" | "first" | "targets">,
+  made: Omit<TableCopyRecord, "schema" | "name" | "identity">,
 ): TableCopyRecord {
   const { schema, name } = table.relation;
   return { schema, name, identity: copyFingerprint(table), ...made };

@@ -60,7 +60,7 @@ function isWrittenByKey(target: TargetTable, relation: Relation): boolean {
   return isExact && isWritable;
 }
 
-async function hasOtherUniqueIndex(
+export async function hasOtherUniqueIndex(
   client: Client,
   target: TargetTable,
   relation: Relation,

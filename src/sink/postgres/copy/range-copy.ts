@@ -143,7 +143,8 @@ export async function joinRanges(
       : await mergeIntoExisting(client, config, copy, existing, areMixed, known);
   if (fitted === null) await renameIntoPlace(client, copy, areMixed);
   const made = { point, isMerged: areMixed || hasOthers, first: firstOf(areMixed, hasOthers, first) };
-  const outcome = await recordOutcome(client, connector, table, made, known, fitted, null);
+  const isUnproved = known.isUnproved && hasOthers;
+  const outcome = await recordOutcome(client, connector, table, made, { ...known, isUnproved }, fitted, null);
   await dropCopy(client, connector.connectorId, table.relation.id);
   await client.query("commit");
   return { rows: ranges.reduce((sum, { rows }) => sum + rows, 0), ...outcome };

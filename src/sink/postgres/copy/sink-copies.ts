@@ -232,6 +232,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
       nullColumn: setAside.nullColumnOf(relation),
       isTraced: this.#refusals.isTraced(relation),
       isCopied: ledger.holds(relation),
+      isUnproved: ledger.isUnproved(relation),
     };
   }
 

@@ -54,6 +54,8 @@ export interface KnownTable {
   readonly isTraced: boolean;
   /** The sink has a copy of it. */
   readonly isCopied: boolean;
+  /** See `TableCopyRecord`. */
+  readonly isUnproved: boolean;
 }
 
 export interface WholeCopy extends CopyChunk {
@@ -125,8 +127,10 @@ export async function copyIntoTarget(
   const toHistory = keys !== null && existing !== null ? (request.toHistory ?? null) : null;
   const place = { at: request.lsn, timeUs: request.timeUs };
   if (keys !== null && existing !== null) await toHistory?.(client, existing, place, keys);
+  // A copy that leaves other rows there proves nothing of them.
+  const left = { ...known, isUnproved: known.isUnproved && (isMerged || isShared) };
   const isHistoryBehind = toHistory === null;
-  const outcome = await recordOutcome(client, connector, table, made, known, existing, keys, isHistoryBehind);
+  const outcome = await recordOutcome(client, connector, table, made, left, existing, keys, isHistoryBehind);
   await client.query("commit");
   return { rows, ...outcome };
 }
@@ -145,7 +149,7 @@ export async function recordOutcome(
   keys: readonly RowKey[] | null,
   isHistoryBehind = true,
 ): Promise<Omit<CopyOutcome, "rows">> {
-  const record = copyRecord(table, { ...made, targets: known.targets });
+  const record = copyRecord(table, { ...made, targets: known.targets, isUnproved: known.isUnproved });
   const isPart = keys !== null && keys.length > 0;
   await recordCopy(client, connectorId, record, isPart);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);

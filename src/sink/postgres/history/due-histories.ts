@@ -46,6 +46,8 @@ export function awaitedByHistories({ histories, ledger }: KnownTables, at: Lsn):
   let awaited: Lsn = zeroLsn;
   for (const { relation } of histories.unreconciled) {
     const copy = ledger.stateOf(relation);
+    // It is proved at no place of the log that is known before.
+    if (ledger.isUnproved(relation)) continue;
     if (copy.kind !== "none" && copy.point > awaited) awaited = copy.point;
   }
   return awaited > at ? awaited : null;

@@ -44,6 +44,10 @@ export class SinkVerification implements VerifySink {
     }
   }
 
+  async proved({ relation }: TableShape): Promise<void> {
+    await this.apply.guard((client) => this.tables.proved(client, relation));
+  }
+
   /**
    * LOCK takes no snapshot. A table that was truncated or rewritten between the snapshot and the lock would look empty.
    */

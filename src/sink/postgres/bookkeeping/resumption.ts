@@ -1,0 +1,97 @@
+// Goes on at another place of the log, though the sink has missed the changes before it: the slot was lost. Tables whose rows can be compared with
+// the source's one by one stay, as unproved. The others are void, and copied again.
+
+import type { Client } from "pg";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { formatLsn, type Lsn } from "../../../change/lsn.ts";
+import { isIdentified, type TableShape } from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { hasOtherUniqueIndex } from "../copy/incremental-eligibility.ts";
+import type { TargetNaming } from "../schema/target-naming.ts";
+import { readTargetTable } from "../schema/target-table.ts";
+import { voidCopies } from "./bookkeeping.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
+import type { ShapeLedger } from "./shape-ledger.ts";
+
+/** What is known of the tables. */
+export interface KnownCopies {
+  readonly tables: readonly TableShape[];
+  readonly ledger: CopyLedger;
+  readonly shapes: ShapeLedger;
+  readonly naming: TargetNaming;
+  /** Whether a second session may read rows while the first one writes. */
+  readonly canCompare: boolean;
+}
+
+/** In one transaction: until it is committed, the connector stands where it stood. */
+export async function resumeAt(
+  client: Client,
+  connectorId: string,
+  from: Lsn,
+  checkpoint: Checkpoint,
+  known: KnownCopies,
+): Promise<void> {
+  const lost: TableShape[] = [];
+  for (const table of known.tables)
+    if (known.ledger.holds(table.relation) && !(await isComparable(client, table, known))) lost.push(table);
+  const at = formatLsn(checkpoint.resumeLsn);
+  await client.query("begin");
+  try {
+    await moveTo(client, connectorId, from, checkpoint);
+    // Places of the log before have no meaning for what comes, and none of them may be behind it: the log may be another one.
+    await client.query(
+      "update millrace.table_copy set point_lsn = $2, first_lsn = null, is_merged = false, is_unproved = true " +
+        "where connector_id = $1 and point_lsn > '0/0'",
+      [connectorId, at],
+    );
+    await client.query(
+      "update millrace.table_shape set since = least(since, $2::pg_lsn) where connector_id = $1",
+      [connectorId, at],
+    );
+    await voidCopies(
+      client,
+      connectorId,
+      lost.map(({ relation }) => relation),
+    );
+    await client.query("update millrace.table_history set is_reconciled = false where connector_id = $1", [
+      connectorId,
+    ]);
+    // The comparison finds incomplete rows, and the next look at the tables what is to be set aside.
+    for (const table of ["owed_row", "set_aside"])
+      await client.query(`delete from millrace.${table} where connector_id = $1`, [connectorId]);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw error;
+  }
+}
+
+async function moveTo(client: Client, connectorId: string, from: Lsn, to: Checkpoint): Promise<void> {
+  const { rowCount } = await client.query(
+    "update millrace.checkpoint set resume_lsn = $3, last_version = greatest(last_version, $4), source_log = $5, updated_at = now() " +
+      "where connector_id = $1 and resume_lsn = $2",
+    [connectorId, formatLsn(from), formatLsn(to.resumeLsn), to.lastVersion.toString(), to.log ?? null],
+  );
+  if (rowCount === 1) return;
+  throw new MillraceError(
+    "sink_connection_lost",
+    `The checkpoint of connector ${connectorId} is no longer at ${formatLsn(from)}: another run has moved it.`,
+  );
+}
+
+/**
+ * Whether each row can be compared and replaced by its key, while the stream goes on. Beside a foreign key or another unique index, a row that is out
+ * of date could keep a newer one from being written.
+ */
+async function isComparable(
+  client: Client,
+  { relation }: TableShape,
+  { shapes, naming, canCompare }: KnownCopies,
+): Promise<boolean> {
+  const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
+  if (!canCompare || !isKeyed || naming.isShared(relation)) return false;
+  // The table may have been renamed while nothing was heard of it.
+  const target = await readTargetTable(client, naming.target(shapes.of(relation) ?? relation));
+  if (target === null || target.isReferred || target.refersTo.length > 0) return false;
+  return !(await hasOtherUniqueIndex(client, target, relation));
+}
