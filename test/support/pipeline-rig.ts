@@ -104,6 +104,8 @@ export class PipelineRig implements AsyncDisposable {
   othersHeld: Promise<void> = new Promise(() => {});
   /** Runs before each point that copies are to be as of. */
   beforePoint: () => Promise<void> = async () => {};
+  /** Runs before a table is opened at the sink, to be compared. */
+  beforeComparison: (table: string) => Promise<void> = async () => {};
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   readonly #board = new TableBoard();
@@ -429,6 +431,14 @@ export class PipelineRig implements AsyncDisposable {
       if (this.streamForms.length > this.streamsLet) await untilAborted(this.writesHeld, this.#abort.signal);
       await write(batch);
     };
+    const { verification } = sink;
+    if (verification) {
+      const open = verification.open.bind(verification);
+      verification.open = async (table, stop) => {
+        await this.beforeComparison(table.relation.name);
+        return await open(table, stop);
+      };
+    }
     return this.#calls.watch(sink);
   }
 
