@@ -16,7 +16,7 @@ export interface MovingRows extends AsyncDisposable {
 }
 
 /** Between two changes: the sink is to keep up with them. */
-const paceMs = 4;
+const usualPaceMs = 4;
 
 /** The first rows stay as they are. */
 const settledRows = 50;
@@ -30,6 +30,7 @@ export async function moveRows(
   rows: number,
   seed = 1,
   keepsKeys = false,
+  paceMs = usualPaceMs,
 ): Promise<MovingRows> {
   const session = await rig.sourceSession();
   const random = randomOf(seed);

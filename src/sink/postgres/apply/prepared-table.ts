@@ -1,7 +1,7 @@
 // A target table that is ready for the rows of one relation: its columns are in the order of the relation's tuples.
 
 import type { TupleForm } from "../../../change/change-batch.ts";
-import type { Lsn } from "../../../change/lsn.ts";
+import { type Lsn, lastLsn, zeroLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
@@ -62,6 +62,9 @@ export type CopyState =
    * any state. `first`: not null if a row may be in none of the ranges; changes committed before it are in all ranges.
    */
   | { readonly kind: "merged"; readonly point: Lsn; readonly first: Lsn | null };
+
+/** Changes were missed since the copy was made: rows may be older or newer than any change. */
+export const outOfDate: CopyState = { kind: "merged", point: lastLsn, first: zeroLsn };
 
 /** Throws `stream_form_changed` if the table cannot take the relation's rows in the stream's form. */
 export function prepareTable(

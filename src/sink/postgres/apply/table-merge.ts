@@ -9,7 +9,7 @@ import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { InsertRuns, NetChanges } from "./net-changes.ts";
-import type { PreparedTable } from "./prepared-table.ts";
+import { outOfDate, type PreparedTable } from "./prepared-table.ts";
 import { StagedRows } from "./staged-rows.ts";
 import {
   completeSql,
@@ -82,6 +82,8 @@ async function usingIndex(
 }
 
 export function warnOfReplaced(session: MergeSession, table: PreparedTable, rows: number): void {
+  // Nobody has written them: changes were missed.
+  if (table.copy === outOfDate) return;
   session.warn(
     `Table ${qualifiedName(table.target)} had ${rows} rows with keys of rows that the source has inserted or moved, which took their place: something ` +
       "else has written them, or the key at the sink does not tell apart what the source's does.",

@@ -2,9 +2,9 @@
 
 import type { Client } from "pg";
 import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
-import { type Lsn, lastLsn, zeroLsn } from "../../../change/lsn.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
-import type { CopyState } from "../apply/prepared-table.ts";
+import { type CopyState, outOfDate } from "../apply/prepared-table.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
@@ -95,8 +95,7 @@ export class CopyLedger {
     // A valid copy includes a change from before its point, whatever the table's shape was then.
     if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
     const { point, first } = record;
-    // Its rows may be older or newer than any change.
-    if (record.isUnproved) return { kind: "merged", point: lastLsn, first: zeroLsn };
+    if (record.isUnproved) return outOfDate;
     return record.isMerged ? { kind: "merged", point, first } : { kind: "exact", point };
   }
 
