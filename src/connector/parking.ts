@@ -24,6 +24,8 @@ export interface ParkedEntry {
   readonly table: string;
   /** `identityHash` of its rows' keys: later rows that share one wait behind it. */
   readonly hashes: readonly number[];
+  /** For each of `hashes`, the version of its first row; null: `minVersion`. Rows of other keys may be before it. */
+  readonly firstVersions: readonly number[] | null;
   /** All later rows of the table wait behind it, as nothing tells whose row it is; and it behind all earlier ones. */
   readonly isWide: boolean;
   /** Versions of its first and its last row. */
@@ -51,10 +53,15 @@ export interface ParkedMessage extends ParkedEntry {
   readonly attempts: readonly AttemptNote[];
 }
 
-/** An entry that is not parked any more. It is kept until its rows cannot come again. */
-export interface SettledEntry {
+/** An entry that an earlier run has left. */
+export interface StoredEntry {
   readonly entry: ParkedEntry;
+  /** It is not parked any more, and kept until its rows cannot come again. */
   readonly isSettled: boolean;
+  /** It waited behind another one, and was never sent. */
+  readonly isUntried: boolean;
+  /** Its retries were used up: it may have arrived. */
+  readonly isExhausted: boolean;
 }
 
 /** How a request was cut. It is durable before a part is sent, so that the same request is cut in the same way for ever. */
@@ -72,27 +79,43 @@ export interface RequestCut {
 export type ParkingCall =
   /** Everything that a run has to know, in pages: those after the one whose `next` is `after`. Answered with `ParkedPage`. */
   | { readonly kind: "load"; readonly after: number }
+  /** How requests were cut, in pages as above: null is the first one. Answered with `CutPage`. */
+  | { readonly kind: "cuts"; readonly after: string | null }
+  /** How this request was cut. Answered with `RequestCut`; null: it was not. */
+  | { readonly kind: "find-cut"; readonly key: string }
   | { readonly kind: "cut"; readonly cut: RequestCut }
   /** Those that are there already stay as they are. */
   | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
-  /** What people have asked for since then (null: all of it), and what is discarded. Answered with `ParkedWishes`. */
-  | { readonly kind: "look"; readonly askedSince: string | null }
+  /** What people ask for, and what they have discarded, both after these times. Answered with `ParkedWishes`. */
+  | { readonly kind: "look"; readonly askedSince: string | null; readonly discardedSince: string | null }
   /** The compressed body; null: it is not parked any more. */
   | { readonly kind: "body"; readonly id: string }
   | { readonly kind: "delivered"; readonly id: string }
-  /** It stays parked, and nobody asks for it any more. */
-  | { readonly kind: "refused"; readonly id: string; readonly attempts: readonly AttemptNote[] }
+  /** It stays parked. Who asked for it until then asks no more. */
+  | {
+      readonly kind: "refused";
+      readonly id: string;
+      readonly attempts: readonly AttemptNote[];
+      readonly askedUntil: string | null;
+    }
   /** Nobody asks any more for those that were asked for until then. */
   | { readonly kind: "tried"; readonly askedUntil: string }
   /** Rows of the stream up to this version are durable, and never come again. */
   | { readonly kind: "sweep"; readonly version: number };
 
 export interface ParkedPage {
-  readonly entries: readonly SettledEntry[];
-  /** All of them, with the first page. */
-  readonly cuts: readonly RequestCut[];
+  readonly entries: readonly StoredEntry[];
   /** Null: this is the last page. */
   readonly next: number | null;
+}
+
+export interface CutPage {
+  /** Those of the stream. */
+  readonly cuts: readonly RequestCut[];
+  /** Keys of requests of copies. There may be many: how they were cut is found when they come again. */
+  readonly ofCopies: readonly string[];
+  /** Null: this is the last page. */
+  readonly next: string | null;
 }
 
 export interface ParkedWishes {
@@ -100,11 +123,12 @@ export interface ParkedWishes {
   readonly wanted: readonly string[];
   /** When the last of these was asked for; null: none was. */
   readonly askedUntil: string | null;
-  /** Those that were discarded in the last minutes. */
   readonly discarded: readonly string[];
+  /** When the last of these was discarded; null: none was. */
+  readonly discardedUntil: string | null;
 }
 
-export type ParkingAnswer = ParkedPage | ParkedWishes | Uint8Array | null;
+export type ParkingAnswer = ParkedPage | CutPage | RequestCut | ParkedWishes | Uint8Array | null;
 
 /** The rows of a part, as ranges: `0-3,7`. Pure. */
 export function partText(rows: readonly number[]): string {

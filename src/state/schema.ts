@@ -250,8 +250,8 @@ export const parkedMessages = millrace.table(
     body: bytea("body"),
     minVersion: bigint("min_version", { mode: "number" }).notNull(),
     maxVersion: bigint("max_version", { mode: "number" }).notNull(),
-    /** Of each row; null: there is one row. */
-    versions: jsonb("versions").$type<readonly number[]>(),
+    /** Of each row, and of the first row of each of `hashes`; null: there is one row. */
+    versions: jsonb("versions").$type<readonly (readonly number[])[]>(),
     isOfCopy: boolean("is_of_copy").notNull(),
     firstLsn: text("first_lsn"),
     committedAt: instant("committed_at").notNull(),

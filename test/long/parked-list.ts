@@ -21,6 +21,7 @@ function message(n: number): ParkedMessage {
       minVersion: n,
       maxVersion: n,
       versions: null,
+      firstVersions: null,
       isOfCopy: false,
       bytes: 26,
     },

@@ -14,6 +14,8 @@ interface Kept {
   state: "parked" | "delivered" | "discarded";
   attempts: readonly AttemptNote[];
   asked: number | null;
+  /** When it was discarded. */
+  ended?: number;
 }
 
 export class MemoryParking {
@@ -41,6 +43,7 @@ export class MemoryParking {
     gone.state = "discarded";
     const { message } = gone;
     const at = ++this.#clock;
+    gone.ended = at;
     for (const other of this.parked) {
       if (other.message.table !== message.table) continue;
       const shares = other.message.hashes.some((hash) => message.hashes.includes(hash));
@@ -52,13 +55,21 @@ export class MemoryParking {
     switch (call.kind) {
       case "load":
         return {
-          entries: [...this.kept.values()].map(({ message: { body: _, ...entry }, state }) => ({
+          entries: [...this.kept.values()].map(({ message: { body: _, ...entry }, state, attempts }) => ({
             entry,
             isSettled: state !== "parked",
+            isUntried: state === "parked" && entry.cause === "behind" && attempts.length === 0,
+            isExhausted: entry.cause === "exhausted",
           })),
-          cuts: [...this.cuts.values()],
           next: null,
         };
+      case "cuts": {
+        const all = [...this.cuts.values()];
+        const ofCopies = all.filter(({ isOfCopy }) => isOfCopy).map(({ key }) => key);
+        return { cuts: all.filter(({ isOfCopy }) => !isOfCopy), ofCopies, next: null };
+      }
+      case "find-cut":
+        return this.cuts.get(call.key) ?? null;
       case "cut":
         if (!this.cuts.has(call.cut.key)) this.cuts.set(call.cut.key, call.cut);
         return null;
@@ -70,7 +81,7 @@ export class MemoryParking {
         }
         return null;
       case "look":
-        return this.#look(call.askedSince);
+        return this.#look(call.askedSince, call.discardedSince);
       case "body": {
         const kept = this.kept.get(call.id);
         return kept?.state === "parked" ? kept.message.body : null;
@@ -83,7 +94,7 @@ export class MemoryParking {
       case "refused": {
         const kept = this.kept.get(call.id);
         if (kept) kept.attempts = call.attempts.reduce(keptNotes, kept.attempts);
-        if (kept) kept.asked = null;
+        if (kept && (kept.asked ?? 0) <= Number(call.askedUntil ?? -1)) kept.asked = null;
         return null;
       }
       case "tried":
@@ -98,7 +109,7 @@ export class MemoryParking {
     }
   }
 
-  #look(askedSince: string | null): ParkingAnswer {
+  #look(askedSince: string | null, discardedSince: string | null): ParkingAnswer {
     const asked = this.parked.filter(
       (each) => each.asked !== null && each.asked > Number(askedSince ?? Number.NEGATIVE_INFINITY),
     );
@@ -107,8 +118,9 @@ export class MemoryParking {
       wanted: asked.map(({ message }) => message.id),
       askedUntil: asked.length === 0 ? null : String(until),
       discarded: [...this.kept.values()]
-        .filter(({ state }) => state === "discarded")
+        .filter(({ state, ended = 0 }) => state === "discarded" && ended >= Number(discardedSince ?? 0))
         .map(({ message }) => message.id),
+      discardedUntil: String(this.#clock),
     };
   }
 

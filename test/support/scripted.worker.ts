@@ -91,7 +91,7 @@ class ScriptedAssignment implements Assignment<ToReplicationWorker> {
     const task = this.#claimed.get(reply.requestId);
     if (!("value" in reply)) return;
     if (task && reply.value === "claimed") work(task, this.send);
-    if (task || !(reply.value instanceof Object && "parts" in reply.value)) return;
+    if (task || !(reply.value instanceof Object && "text" in reply.value)) return;
     const { text, parts } = reply.value;
     const name = `${text}, ${parts.get("part")}`;
     const status = { state: { realtime: { name } }, status: { heartbeat: {} } };

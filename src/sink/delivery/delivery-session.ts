@@ -177,6 +177,7 @@ export class DeliverySession {
     }
     const { record } = stored;
     this.#transport.passed?.(record.checkpoint.lastVersion);
+    this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return placed(record.checkpoint, record.log);
   }

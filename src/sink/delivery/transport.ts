@@ -2,6 +2,7 @@
 // the stream nor copies. A transport either reports each message as delivered (HTTP), or commits what it was given together with the
 // record (Kafka's transactions).
 
+import type { Position } from "../../change/checkpoint.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
@@ -65,6 +66,8 @@ export interface Transport {
   readonly isOver: boolean;
   /** Rows of the stream up to this version are durable. Absent: it does not matter to the transport. */
   passed?(version: bigint): void;
+  /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
+  replaysUntil?(position: Position | null): void;
   /** Begins nothing new. Returns when what is under way has ended, or `signal` aborts it. */
   drain(signal: AbortSignal): Promise<void>;
   /** Gives back what it holds. Called last, and once. */

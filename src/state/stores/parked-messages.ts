@@ -74,25 +74,32 @@ export class ParkedMessages {
 
   /** Has messages sent again. Returns how many are asked for; those that wait behind them follow. */
   async ask(connectorId: string, choice: ParkedChoice): Promise<number> {
-    const update = sql`with asked as (
-        update ${parkedMessages} set asked_at = clock_timestamp() where ${chosen(connectorId, choice)} returning 1
-      ) select count(*)::float8 as count from asked`;
-    const [row] = await stored(rowsOf<{ count: number }>(this.database, update));
-    return row?.count ?? 0;
+    const ask = this.database.transaction(async (transaction) => {
+      const at = await nextTime(transaction, connectorId);
+      const [row] = await rowsOf<{ count: number }>(
+        transaction,
+        sql`with asked as (
+            update ${parkedMessages} set asked_at = ${at}::timestamptz where ${chosen(connectorId, choice)} returning 1
+          ) select count(*)::float8 as count from asked`,
+      );
+      return row?.count ?? 0;
+    });
+    return await stored(ask);
   }
 
   /** Drops messages, on record. Returns how many. What waited behind them is sent. */
   async discard(connectorId: string, choice: ParkedChoice, by: string): Promise<number> {
     const discard = this.database.transaction(async (transaction) => {
-      const [row] = await rowsOf<{ count: number; at: string | null }>(
+      const at = await nextTime(transaction, connectorId);
+      const [row] = await rowsOf<{ count: number; ids: string | null }>(
         transaction,
         sql`with gone as (
-            update ${parkedMessages} set state = 'discarded', body = null, asked_at = null, ended_at = clock_timestamp(),
+            update ${parkedMessages} set state = 'discarded', body = null, asked_at = null, ended_at = ${at}::timestamptz,
               ended_by = ${by} where ${chosen(connectorId, choice)} returning id
-          ) select count(*)::float8 as count, coalesce(json_agg(id), '[]')::text as at from gone`,
+          ) select count(*)::float8 as count, coalesce(json_agg(id), '[]')::text as ids from gone`,
       );
       if (!row || row.count === 0) return 0;
-      await transaction.execute(followers(connectorId, row.at ?? "[]"));
+      await transaction.execute(followers(connectorId, row.ids ?? "[]", at));
       return row.count;
     });
     return await stored(discard);
@@ -112,15 +119,32 @@ export class ParkedMessages {
   }
 }
 
+/**
+ * The time of a wish: later than that of every one before. Those of a connector are made one after the other, so that a run that has seen
+ * one has seen all of an earlier time.
+ */
+async function nextTime(transaction: Database, connectorId: string): Promise<string> {
+  await transaction.execute(
+    sql`select pg_advisory_xact_lock(hashtextextended(${`millrace parked ${connectorId}`}, 0))`,
+  );
+  const ofConnector = sql`from ${parkedMessages} where connector_id = ${connectorId}`;
+  const [row] = await rowsOf<{ at: string }>(
+    transaction,
+    sql`select greatest(clock_timestamp(), (select max(asked_at) + interval '1 microsecond' ${ofConnector} and asked_at is not null),
+      (select max(ended_at) ${ofConnector} and state <> 'parked' and state = 'discarded'))::text as at`,
+  );
+  return row!.at;
+}
+
 /** Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. */
-function followers(connectorId: string, gone: string): SQL {
+function followers(connectorId: string, gone: string, at: string): SQL {
   const ids = sql`select value::uuid from json_array_elements_text(${gone}::json)`;
   return sql`with gone as (
       select schema_name, table_name, hashes, is_wide from ${parkedMessages}
       where connector_id = ${connectorId} and id in (${ids})
     ), keys as (select distinct schema_name, table_name, one.hash from gone, unnest(hashes) as one (hash) where not is_wide),
     wide as (select distinct schema_name, table_name from gone where is_wide)
-    update ${parkedMessages} as p set asked_at = clock_timestamp()
+    update ${parkedMessages} as p set asked_at = ${at}::timestamptz
     where p.connector_id = ${connectorId} and p.state = 'parked' and (
       (p.schema_name, p.table_name) in (select schema_name, table_name from wide)
       or p.is_wide and (p.schema_name, p.table_name) in (select schema_name, table_name from keys)

@@ -4,6 +4,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import {
   type AttemptNote,
+  type CutPage,
   keptNotes,
   type ParkedCause,
   type ParkedMessage,
@@ -20,14 +21,19 @@ import { fenced } from "./fence.ts";
 
 /** Entries of a page. */
 const pageSize = 5_000;
-/** How long a discard is told to the run, which looks every second. */
-const toldFor = sql.raw("interval '2 minutes'");
+/** Discards in the last of these are told to a run that looks for the first time: what it has loaded may be as old. */
+const toldFor = sql.raw("interval '10 minutes'");
 /** How long a discard stays on record, and what is left of copies. */
 const retention = sql.raw("interval '7 days'");
+
+/** It waited behind another one, and was never sent. */
+const isUntried = sql.raw("(state = 'parked' and cause = 'behind' and attempts = '[]'::jsonb)");
 
 interface EntryRow {
   readonly sequence: number;
   readonly state: string;
+  readonly untried: boolean;
+  readonly exhausted: boolean;
   readonly id: string;
   readonly schema: string;
   readonly table: string;
@@ -40,11 +46,17 @@ interface EntryRow {
   readonly bytes: number;
 }
 
+interface WishesRow {
+  readonly wanted: string;
+  readonly until: string | null;
+  readonly discarded: string;
+  readonly gone: string | null;
+}
+
 interface CutRow {
   readonly key: string;
   readonly parts: string;
   readonly max: number;
-  readonly copy: boolean;
 }
 
 export class RunParking {
@@ -60,9 +72,13 @@ export class RunParking {
       case "load":
         return await stored(this.#load(connectorId, call.after));
       case "look":
-        return await stored(this.#look(connectorId, call.askedSince));
+        return await stored(this.#look(connectorId, call.askedSince, call.discardedSince));
       case "body":
         return await stored(this.#body(connectorId, call.id));
+      case "cuts":
+        return await stored(this.#cuts(connectorId, call.after));
+      case "find-cut":
+        return await stored(this.#findCut(connectorId, call.key));
       case "cut":
         return await write((database) => putCut(database, connectorId, call.cut));
       case "park":
@@ -74,7 +90,7 @@ export class RunParking {
             where ${oneParked(connectorId, call.id)}`),
         );
       case "refused":
-        return await write((database) => putAttempts(database, connectorId, call.id, call.attempts));
+        return await write((database) => putAttempts(database, connectorId, call));
       case "tried":
         return await write((database) =>
           database.execute(sql`update ${parkedMessages} set asked_at = null
@@ -99,7 +115,7 @@ export class RunParking {
   async #load(connectorId: string, after: number): Promise<ParkedPage> {
     const rows = await rowsOf<EntryRow>(
       this.database,
-      sql`select sequence::float8 as sequence, state, id::text as id, schema_name as schema, table_name as table,
+      sql`select sequence::float8 as sequence, state, ${isUntried} as untried, cause = 'exhausted' as exhausted, id::text as id, schema_name as schema, table_name as table,
           to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max, versions::text as versions,
           is_of_copy as copy, bytes::float8 as bytes
         from ${parkedMessages}
@@ -108,37 +124,56 @@ export class RunParking {
     );
     return {
       entries: rows.map(entryOf),
-      cuts: after === 0 ? await this.#cuts(connectorId) : [],
       next: rows.length < pageSize ? null : rows.at(-1)!.sequence,
     };
   }
 
-  async #cuts(connectorId: string): Promise<readonly RequestCut[]> {
-    const rows = await rowsOf<CutRow>(
+  async #cuts(connectorId: string, after: string | null): Promise<CutPage> {
+    const isAfter = after === null ? sql`` : sql`and key > ${after}::uuid`;
+    const rows = await rowsOf<CutRow & { readonly copy: boolean }>(
       this.database,
-      sql`select key::text as key, parts::text as parts, max_version::float8 as max, is_of_copy as copy
-        from ${requestCuts} where connector_id = ${connectorId}`,
+      sql`select key::text as key, case when not is_of_copy then parts::text end as parts, max_version::float8 as max, is_of_copy as copy
+        from ${requestCuts} where connector_id = ${connectorId} ${isAfter} order by ${requestCuts.key} limit ${pageSize}::int`,
     );
-    return rows.map(({ key, parts, max, copy }) => ({
-      ...{ key, maxVersion: max, isOfCopy: copy },
-      parts: JSON.parse(parts) as string[],
-    }));
+    return {
+      cuts: rows.flatMap((row) => (row.copy ? [] : [cutOf(row, false)])),
+      ofCopies: rows.flatMap(({ key, copy }) => (copy ? [key] : [])),
+      next: rows.length < pageSize ? null : rows.at(-1)!.key,
+    };
   }
 
-  async #look(connectorId: string, askedSince: string | null): Promise<ParkedWishes> {
+  async #findCut(connectorId: string, key: string): Promise<RequestCut | null> {
+    const [row] = await rowsOf<CutRow & { readonly copy: boolean }>(
+      this.database,
+      sql`select key::text as key, parts::text as parts, max_version::float8 as max, is_of_copy as copy
+        from ${requestCuts} where connector_id = ${connectorId} and key = ${key}::uuid`,
+    );
+    return row ? cutOf(row, row.copy) : null;
+  }
+
+  async #look(
+    connectorId: string,
+    askedSince: string | null,
+    discardedSince: string | null,
+  ): Promise<ParkedWishes> {
     const asked = sql`from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
       and asked_at is not null ${askedSince === null ? sql`` : sql`and asked_at > ${askedSince}::timestamptz`}`;
-    const [row] = await rowsOf<{ wanted: string; until: string | null; discarded: string }>(
+    // The time of a discard is kept in milliseconds: another one may have the same.
+    const since =
+      discardedSince === null ? sql`clock_timestamp() - ${toldFor}` : sql`${discardedSince}::timestamptz`;
+    const gone = sql`from ${parkedMessages} where connector_id = ${connectorId}
+      and state <> 'parked' and state = 'discarded' and ended_at >= ${since}`;
+    const [row] = await rowsOf<WishesRow>(
       this.database,
       sql`select (select coalesce(json_agg(id order by sequence), '[]') ${asked})::text as wanted,
         (select max(asked_at) ${asked})::text as until,
-        (select coalesce(json_agg(id), '[]') from ${parkedMessages} where connector_id = ${connectorId}
-          and state <> 'parked' and state = 'discarded' and ended_at > clock_timestamp() - ${toldFor})::text as discarded`,
+        (select coalesce(json_agg(id), '[]') ${gone})::text as discarded, (select max(ended_at) ${gone})::text as gone`,
     );
     return {
       wanted: JSON.parse(row?.wanted ?? "[]") as string[],
       askedUntil: row?.until ?? null,
       discarded: JSON.parse(row?.discarded ?? "[]") as string[],
+      discardedUntil: row?.gone ?? null,
     };
   }
 
@@ -158,12 +193,19 @@ function oneParked(connectorId: string, id: string): SQL {
 function entryOf(row: EntryRow): ParkedPage["entries"][number] {
   const { id, schema, table, wide, min, max, copy, bytes } = row;
   const hashes = JSON.parse(row.hashes) as number[];
-  const all = row.versions === null ? null : (JSON.parse(row.versions) as number[]);
-  const versions = { minVersion: min, maxVersion: max, versions: all };
+  const [all = null, firstVersions = null] =
+    row.versions === null ? [] : (JSON.parse(row.versions) as readonly (readonly number[])[]);
+  const versions = { minVersion: min, maxVersion: max, versions: all, firstVersions };
   return {
     entry: { id, schema, table, hashes, isWide: wide, ...versions, isOfCopy: copy, bytes },
     isSettled: row.state !== "parked",
+    isUntried: row.untried,
+    isExhausted: row.exhausted,
   };
+}
+
+function cutOf({ key, parts, max }: CutRow, isOfCopy: boolean): RequestCut {
+  return { key, maxVersion: max, isOfCopy, parts: JSON.parse(parts) as string[] };
 }
 
 /** One that is there was made before the run died. */
@@ -195,7 +237,7 @@ async function putMessages(
       ...{
         min: message.minVersion,
         max: message.maxVersion,
-        versions: message.versions,
+        versions: message.versions && [message.versions, message.firstVersions],
         copy: message.isOfCopy,
         lsn: message.firstLsn,
       },
@@ -217,8 +259,7 @@ async function putMessages(
 async function putAttempts(
   database: Database,
   connectorId: string,
-  id: string,
-  attempts: readonly AttemptNote[],
+  { id, attempts, askedUntil }: Extract<ParkingCall, { kind: "refused" }>,
 ): Promise<void> {
   const [row] = await rowsOf<{ attempts: string }>(
     database,
@@ -227,7 +268,12 @@ async function putAttempts(
   if (!row) return;
   const before = JSON.parse(row.attempts) as AttemptNote[];
   const kept = JSON.stringify(attempts.reduce(keptNotes, before as readonly AttemptNote[]));
-  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb, asked_at = null
+  // Who has asked since then asks still.
+  const asked =
+    askedUntil === null
+      ? sql``
+      : sql`, asked_at = case when asked_at > ${askedUntil}::timestamptz then asked_at end`;
+  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb ${asked}
     where ${oneParked(connectorId, id)}`);
 }
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
+import type { CutPage, ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
 import { openState, type State } from "../../../src/state/open-state.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
@@ -20,6 +20,7 @@ function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage 
       minVersion: 1_700_000_000_000_000 + n,
       maxVersion: 1_700_000_000_000_000 + n,
       versions: null,
+      firstVersions: null,
       isOfCopy: false,
     },
     ...{
@@ -67,9 +68,11 @@ for (const kind of ["pglite", "postgres"] as const) {
         state.parking.answer(id, { kind: "park", messages }, null);
       const load = async (after = 0) =>
         (await state.parking.answer(id, { kind: "load", after }, null)) as ParkedPage;
-      const look = async (askedSince: string | null = null) =>
-        (await state.parking.answer(id, { kind: "look", askedSince }, null)) as ParkedWishes;
-      return { park, load, look };
+      const look = async (askedSince: string | null = null, discardedSince: string | null = null) =>
+        (await state.parking.answer(id, { kind: "look", askedSince, discardedSince }, null)) as ParkedWishes;
+      const cuts = async (after: string | null = null) =>
+        (await state.parking.answer(id, { kind: "cuts", after }, null)) as CutPage;
+      return { park, load, look, cuts };
     }
 
     test("a message is there as it was parked, once", async () => {
@@ -89,7 +92,7 @@ for (const kind of ["pglite", "postgres"] as const) {
         attempts,
         ...entry
       } = message(2);
-      expect(entries[0]).toEqual({ entry, isSettled: false });
+      expect(entries[0]).toEqual({ entry, isSettled: false, isUntried: false, isExhausted: false });
       const { parked } = await state.parked.list("one", page);
       expect(parked[1]).toMatchObject({
         schema: "public",
@@ -124,7 +127,7 @@ for (const kind of ["pglite", "postgres"] as const) {
     test("what is asked for is told until it was tried, and attempts are kept", async () => {
       const { park, look } = await connector("ask");
       await park(message(1), message(2), message(3));
-      expect(await look()).toEqual({ wanted: [], askedUntil: null, discarded: [] });
+      expect(await look()).toEqual({ wanted: [], askedUntil: null, discarded: [], discardedUntil: null });
       expect(await state.parked.ask("ask", { id: idOf(2) })).toBe(1);
       const first = await look();
       expect(first.wanted).toEqual([idOf(2)]);
@@ -134,7 +137,11 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await look(second.askedUntil)).wanted).toEqual([]);
       const at = "2026-02-02T00:00:00.000Z";
       for (const status of [401, 402, 403])
-        await state.parking.answer("ask", { kind: "refused", id: idOf(1), attempts: [{ at, status }] }, null);
+        await state.parking.answer(
+          "ask",
+          { kind: "refused", id: idOf(1), attempts: [{ at, status }], askedUntil: second.askedUntil },
+          null,
+        );
       await state.parking.answer("ask", { kind: "delivered", id: idOf(2) }, null);
       await state.parking.answer("ask", { kind: "tried", askedUntil: second.askedUntil! }, null);
       const { parked } = await state.parked.list("ask", page);
@@ -175,18 +182,81 @@ for (const kind of ["pglite", "postgres"] as const) {
     });
 
     test("cuts are kept until they are passed, and nothing is left of a connector that begins again", async () => {
-      const { park, load } = await connector("cuts");
+      const { park, load, cuts } = await connector("cuts");
       const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxVersion: 10, isOfCopy: false };
       const ofCopy = { ...cut, key: idOf(2), isOfCopy: true };
       for (const each of [cut, { ...cut, parts: [] }, ofCopy])
         await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
-      const byKey = async () => (await load()).cuts.toSorted((a, b) => a.key.localeCompare(b.key));
-      expect(await byKey()).toEqual([cut, ofCopy]);
+      expect(await cuts()).toEqual({ cuts: [cut], ofCopies: [idOf(2)], next: null });
+      expect(await cuts(idOf(1))).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
+      const find = (key: string) => state.parking.answer("cuts", { kind: "find-cut", key }, null);
+      expect([await find(idOf(2)), await find(idOf(3))]).toEqual([ofCopy, null]);
       await state.parking.answer("cuts", { kind: "sweep", version: 10 }, null);
-      expect(await byKey()).toEqual([ofCopy]);
+      expect(await cuts()).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
       await park(message(1));
       await state.parking.remove("cuts", null);
-      expect(await load()).toEqual({ entries: [], cuts: [], next: null });
+      expect(await load()).toEqual({ entries: [], next: null });
+      expect(await cuts()).toEqual({ cuts: [], ofCopies: [], next: null });
+    });
+
+    test("versions of several rows come back", async () => {
+      const { park, load } = await connector("versions");
+      const versions = { minVersion: 1, maxVersion: 9, versions: [1, 5, 9], firstVersions: [5, 1] };
+      await park(message(1, { hashes: [2, 1], ...versions }));
+      expect((await load()).entries[0]?.entry).toMatchObject({ hashes: [2, 1], ...versions });
+    });
+
+    test("what waited behind another one and was never sent is told from what was", async () => {
+      const { park, load } = await connector("untried");
+      await park(
+        message(1),
+        message(2, { cause: "behind", attempts: [] }),
+        message(3, { cause: "behind", attempts: [] }),
+      );
+      const attempts = [{ at: "2026-02-02T00:00:00.000Z", status: 400 }];
+      await state.parking.answer(
+        "untried",
+        { kind: "refused", id: idOf(3), attempts, askedUntil: null },
+        null,
+      );
+      expect((await load()).entries.map(({ isUntried }) => isUntried)).toEqual([false, true, false]);
+    });
+
+    test("a wish that was made while an earlier one is tried is kept", async () => {
+      const { park, look } = await connector("later");
+      await park(message(1), message(2));
+      await state.parked.ask("later", {});
+      const first = await look();
+      await state.parked.ask("later", {});
+      const refused = { kind: "refused", id: idOf(1), attempts: [], askedUntil: first.askedUntil } as const;
+      await state.parking.answer("later", refused, null);
+      await state.parking.answer("later", { kind: "tried", askedUntil: first.askedUntil! }, null);
+      expect((await look(first.askedUntil)).wanted).toEqual([idOf(1), idOf(2)]);
+    });
+
+    test("a run that has seen a wish has seen every one of an earlier time", async () => {
+      const { park, look } = await connector("order");
+      await park(...Array.from({ length: 40 }, (_, n) => message(n, { hashes: [n] })));
+      let [askedUntil, discardedUntil]: (string | null)[] = [null, null];
+      const seen = new Set<string>();
+      let isOver = false;
+      const looking = (async () => {
+        for (let isLast = false; !isLast; ) {
+          isLast = isOver;
+          const wishes: ParkedWishes = await look(askedUntil, discardedUntil);
+          askedUntil = wishes.askedUntil ?? askedUntil;
+          discardedUntil = wishes.discardedUntil ?? discardedUntil;
+          for (const id of [...wishes.wanted, ...wishes.discarded]) seen.add(id);
+        }
+      })();
+      const wish = (n: number) =>
+        n % 2 === 0
+          ? state.parked.ask("order", { id: idOf(n) })
+          : state.parked.discard("order", { id: idOf(n) }, "ann");
+      await Promise.all(Array.from({ length: 40 }, (_, n) => wish(n)));
+      isOver = true;
+      await looking;
+      expect(seen.size).toBe(40);
     });
 
     test("a run under another term stores nothing", async () => {

@@ -1,6 +1,7 @@
 // A transport that sends requests, each on its own: rows of one table as a body. The scheduler sends those that share no row side by side,
 // and tries again.
 
+import type { Position } from "../../../change/checkpoint.ts";
 import type { Relation } from "../../../change/relation.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
 import type { CheckpointStore } from "../../sink.ts";
@@ -110,6 +111,10 @@ export class RequestTransport implements Transport {
 
   passed(version: bigint): void {
     this.set?.parking.passed(Number(version));
+  }
+
+  replaysUntil(position: Position | null): void {
+    this.set?.parking.replaysUntil(position);
   }
 
   async drain(signal: AbortSignal): Promise<void> {

@@ -12,9 +12,6 @@ export interface Division {
   readonly rows: number;
 }
 
-/** Where more rows wait, those of one key share a part. */
-const mostSingleRows = 64;
-
 /** `settled`: messages that were parked and are not any more. */
 export function divideRequest(request: RowsRequest, parked: ParkedIndex, settled: ParkedIndex): Division {
   const { schema, table } = request;
@@ -37,8 +34,12 @@ export function divideRequest(request: RowsRequest, parked: ParkedIndex, settled
     for (const hash of place.hashes) waitingHashes.add(hash);
   });
   if (isWide) return { free, behind: waiting.length === 0 ? [] : [waiting], rows: places.length };
-  const behind = waiting.length <= mostSingleRows ? waiting.map((row) => [row]) : byKey(places, waiting);
-  return { free, behind, rows: places.length };
+  return { free, behind: byKey(places, waiting), rows: places.length };
+}
+
+/** All of its rows wait, and they stay together. */
+export function waitsAsOne(division: Division | null): boolean {
+  return division !== null && division.free.length === 0 && division.behind[0]?.length === division.rows;
 }
 
 /** Rows that share a key, directly or by others. */

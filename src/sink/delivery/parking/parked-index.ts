@@ -18,6 +18,8 @@ interface Chain {
 interface Place {
   readonly entry: ParkedEntry;
   readonly order: number;
+  /** The version of its first row in the chain. */
+  readonly first: number;
 }
 
 class ParkedTable {
@@ -56,10 +58,14 @@ export class ParkedIndex {
     const name = nameOf(entry);
     const table = this.#tables.get(name) ?? new ParkedTable();
     this.#tables.set(name, table);
-    const place = { entry, order: this.#order++ };
+    const { hashes, firstVersions, minVersion } = entry;
+    const place = { entry, order: this.#order++, first: minVersion };
     table.places.set(entry.id, place);
     if (entry.isWide) append(table.wide, place);
-    else for (const hash of new Set(entry.hashes)) append(chainOf(table, hash), place);
+    else
+      hashes.forEach((hash, i) => {
+        append(chainOf(table, hash), firstVersions ? { ...place, first: firstVersions[i]! } : place);
+      });
   }
 
   remove(entry: ParkedEntry): void {
@@ -95,7 +101,7 @@ export class ParkedIndex {
   ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
     const found = this.#tables.get(nameOf({ schema, table }));
     if (!found) return null;
-    const isAhead = (place: Place | undefined) => place !== undefined && place.entry.minVersion < row.version;
+    const isAhead = (place: Place | undefined) => place !== undefined && place.first < row.version;
     if (row.hashes.length === 0) {
       const [first] = found.places.values();
       return isAhead(first) ? first!.entry : null;

@@ -8,12 +8,16 @@ import { rowKeys } from "./row-keys.ts";
 
 export function entryOf(request: OutgoingRequest): ParkedEntry {
   const { idempotencyKey: id, schema, table, touches, barrier, body, rowMarks } = request;
+  const places = rowMarks ? placesOf(request as RowsRequest) : [];
   const isWide = rowMarks
-    ? placesOf(request as RowsRequest).some(({ hashes }) => hashes.length === 0)
+    ? places.some(({ hashes }) => hashes.length === 0)
     : barrier || touches.length === 0;
+  const firsts = new Map<number, number>();
+  for (const { hashes, version } of places) for (const hash of hashes) firsts.getOrInsert(hash, version);
   return {
     ...{ id, schema, table, isWide, bytes: body.length },
     hashes: [...new Set(touches)],
+    firstVersions: places.length > 1 ? [...firsts.values()] : null,
     minVersion: rowMarks?.versions[0] ?? 0,
     maxVersion: rowMarks?.versions.at(-1) ?? 0,
     versions: rowMarks && rowMarks.versions.length > 1 ? rowMarks.versions : null,

@@ -3,7 +3,7 @@
 
 import { untilAborted } from "../../../change/until-aborted.ts";
 import { type AttemptNote, keptNotes, type ParkedEntry } from "../../../connector/parking.ts";
-import type { Attempt, AttemptOutcome } from "../order/attempt.ts";
+import type { Attempt } from "../order/attempt.ts";
 import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import type { Parking, RetryView } from "./parking.ts";
@@ -35,13 +35,16 @@ const mostPatienceMs = 30_000;
 export class ParkedRetry implements RetryView {
   /** Asked for, and not sent yet. */
   readonly #wanted = new Set<ParkedEntry>();
-  readonly #sending = new Set<ParkedEntry>();
+  /** On their way. Aborted: it was discarded meanwhile, and is not tried again. */
+  readonly #sending = new Map<ParkedEntry, AbortController>();
   /** They can go now. */
   readonly #ready = new Set<ParkedEntry>();
   /** They can go once the stream has come to them. */
   readonly #early = new Set<ParkedEntry>();
   /** When the last of those that are wanted was asked for. */
   #askedUntil: string | null = null;
+  /** When the last of those that were discarded was. */
+  #discardedUntil: string | null = null;
   /** It is being noted that all were tried. */
   #noting: Promise<void> | null = null;
   #isStopping = false;
@@ -66,10 +69,13 @@ export class ParkedRetry implements RetryView {
     return this.#isStopping;
   }
 
-  reached(isEnough: boolean): void {
-    if (this.#early.size === 0 || (isEnough && this.#sending.size + this.#ready.size > 0)) return;
-    for (const entry of this.#early)
-      if (isEnough || this.options.parking.isReached(entry)) this.#ready.add(entry);
+  get awaitsStream(): boolean {
+    return this.#early.size > 0 && this.#sending.size + this.#ready.size === 0;
+  }
+
+  reached(): void {
+    if (this.#early.size === 0) return;
+    for (const entry of this.#early) if (this.options.parking.isReached(entry)) this.#ready.add(entry);
     for (const entry of this.#ready) this.#early.delete(entry);
     this.#pump();
   }
@@ -138,18 +144,25 @@ export class ParkedRetry implements RetryView {
   async #look(): Promise<void> {
     const { parking, store, everyMs, monotonic } = this.options;
     await this.#noting;
-    const { wanted, askedUntil, discarded } = await store.look(this.#askedUntil);
-    for (const id of discarded) {
-      const entry = parking.parked.get(id);
-      // What is under way ends as it ends.
-      if (entry && !this.#sending.has(entry)) this.#leave(entry);
-    }
+    const wishes = await store.look(this.#askedUntil, this.#discardedUntil);
+    const { wanted, askedUntil } = wishes;
+    this.#discardedUntil = wishes.discardedUntil ?? this.#discardedUntil;
+    for (const id of wishes.discarded) this.#drop(parking.parked.get(id));
+    for (const entry of parking.takeReleased()) if (parking.parked.get(entry.id)) this.#want(entry);
     const isRound = everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs;
     if (isRound) this.#lastRoundMs = monotonic();
     const entries = isRound ? [...parking.parked.all()] : wanted.map((id) => parking.parked.get(id));
     if (askedUntil !== null) this.#askedUntil = askedUntil;
     for (const entry of entries) if (entry) this.#want(entry);
     this.#pump();
+  }
+
+  /** It was discarded. An attempt that is under way ends as it ends. */
+  #drop(entry: ParkedEntry | undefined): void {
+    if (!entry) return;
+    const sending = this.#sending.get(entry);
+    if (sending) sending.abort(new Error("discarded"));
+    else this.#leave(entry);
   }
 
   /** What has to go before it goes first. */
@@ -172,8 +185,9 @@ export class ParkedRetry implements RetryView {
       this.#ready.delete(entry);
       this.#wanted.delete(entry);
       if (!this.options.parking.parked.get(entry.id)) continue;
-      this.#sending.add(entry);
-      void this.#send(entry);
+      const sending = new AbortController();
+      this.#sending.set(entry, sending);
+      void this.#send(entry, sending.signal);
     }
     if (this.#sending.size === 0 && this.#ready.size === 0 && this.#early.size === 0) this.#roundEnds();
   }
@@ -188,21 +202,20 @@ export class ParkedRetry implements RetryView {
     this.#noting = this.options.store.tried(askedUntil).catch(this.options.failed);
   }
 
-  async #send(entry: ParkedEntry): Promise<void> {
+  async #send(entry: ParkedEntry, discarded: AbortSignal): Promise<void> {
     const { parking, store } = this.options;
     try {
       await parking.stored(entry.id);
       const body = await store.body(entry.id);
       if (body === null) this.#leave(entry);
       else {
-        const { outcome, notes } = await this.#deliver(entry, await Bun.zstdDecompress(body));
-        if (outcome.kind === "delivered") {
-          await store.delivered(entry.id);
-          this.#leave(entry);
-        } else if (!this.#isStopping) {
-          // What is cut short is still asked for, and the next run does it.
-          await store.refused(entry.id, notes);
-        }
+        const bytes = await Bun.zstdDecompress(body);
+        const { isDelivered, notes } = await this.#deliver(entry, bytes, discarded);
+        if (isDelivered) await store.delivered(entry.id);
+        // What is cut short is still asked for, and the next run does it.
+        else if (!this.#isStopping && !discarded.aborted)
+          await store.refused(entry.id, notes, this.#askedUntil);
+        if (isDelivered || discarded.aborted) this.#leave(entry);
       }
     } catch (error) {
       if (!this.#stop.signal.aborted) this.options.failed(error);
@@ -222,25 +235,28 @@ export class ParkedRetry implements RetryView {
     for (const freed of parking.parked.freed(entry)) this.#makeReady(freed);
   }
 
+  /** `discarded`: nobody wants it sent any more. */
   async #deliver(
     entry: ParkedEntry,
     body: Uint8Array,
-  ): Promise<{ readonly outcome: AttemptOutcome; readonly notes: readonly AttemptNote[] }> {
+    discarded: AbortSignal,
+  ): Promise<{ readonly isDelivered: boolean; readonly notes: readonly AttemptNote[] }> {
     const { attempt, policy, sleep, random } = this.options;
     const { signal } = this.#stop;
     const request = requestOf(entry, new Uint8Array(body));
+    const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
     let notes: readonly AttemptNote[] = [];
     for (let attempts = 1; ; attempts++) {
       const outcome = await attempt(request, signal);
-      if (outcome.kind === "delivered") return { outcome, notes };
+      if (outcome.kind === "delivered") return { isDelivered: true, notes };
       // Nothing is sent where the address is forbidden: that is no fault of the message.
       if (outcome.kind === "rejected" && !outcome.note) throw outcome.error;
       if (outcome.note) notes = keptNotes(notes, outcome.note);
-      if (outcome.kind === "rejected" || attempts >= mostAttempts || this.#isStopping)
-        return { outcome, notes };
+      if (outcome.kind === "rejected" || attempts >= mostAttempts || pauses.aborted)
+        return { isDelivered: false, notes };
       const delayMs = Math.max(backoffDelay(policy, attempts - 1, random()), outcome.retryAfterMs);
-      await sleep(Math.min(delayMs, mostPatienceMs), this.#pauses.signal).catch(() => undefined);
-      if (this.#isStopping) return { outcome, notes };
+      await sleep(Math.min(delayMs, mostPatienceMs), pauses).catch(() => undefined);
+      if (pauses.aborted) return { isDelivered: false, notes };
     }
   }
 

@@ -2,6 +2,7 @@
 
 import type {
   AttemptNote,
+  CutPage,
   ParkedMessage,
   ParkedPage,
   ParkedWishes,
@@ -11,13 +12,15 @@ import type {
 
 export interface ParkingStore {
   load(after: number): Promise<ParkedPage>;
+  cuts(after: string | null): Promise<CutPage>;
+  findCut(key: string): Promise<RequestCut | null>;
   cut(cut: RequestCut): Promise<void>;
   park(messages: readonly ParkedMessage[]): Promise<void>;
-  /** `askedSince`: those that were asked for later; null: all. */
-  look(askedSince: string | null): Promise<ParkedWishes>;
+  /** `askedSince`: what was asked for later; null: all. `discardedSince`: what was discarded then and later; null: in the last minutes. */
+  look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
   body(id: string): Promise<Uint8Array | null>;
   delivered(id: string): Promise<void>;
-  refused(id: string, attempts: readonly AttemptNote[]): Promise<void>;
+  refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
   tried(askedUntil: string): Promise<void>;
   sweep(version: number): Promise<void>;
 }
@@ -27,12 +30,15 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
   const tell = async (call: ParkingCall) => void (await ask(call));
   return {
     load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
+    cuts: async (after) => (await ask({ kind: "cuts", after })) as CutPage,
+    findCut: async (key) => (await ask({ kind: "find-cut", key })) as RequestCut | null,
     cut: (cut) => tell({ kind: "cut", cut }),
     park: (messages) => tell({ kind: "park", messages }),
-    look: async (askedSince) => (await ask({ kind: "look", askedSince })) as ParkedWishes,
+    look: async (askedSince, discardedSince) =>
+      (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
     delivered: (id) => tell({ kind: "delivered", id }),
-    refused: (id, attempts) => tell({ kind: "refused", id, attempts }),
+    refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
     sweep: (version) => tell({ kind: "sweep", version }),
   };

@@ -2,22 +2,20 @@
 // what comes later of its key. A cut, and what is parked, is durable before anything else of the request is sent: so no row goes out under
 // two keys, and nothing is lost whatever dies.
 
-import type { ParkedCause, ParkedEntry, RequestCut } from "../../../connector/parking.ts";
-import { partRows, partText } from "../../../connector/parking.ts";
+import type { Position } from "../../../change/checkpoint.ts";
+import type { ParkedCause, ParkedEntry } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
+import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
-import { type Division, divideRequest } from "./divide-request.ts";
+import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
+import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
-import { halves, partOf, type RowsRequest } from "./request-parts.ts";
-
-export interface ParkingLimits {
-  readonly maxMessages: number;
-  /** Of bodies, before they are compressed. */
-  readonly maxBytes: number;
-}
+import { RequestCuts } from "./request-cuts.ts";
+import { halves, isMarked } from "./request-parts.ts";
+import { UncertainKeys } from "./uncertain-keys.ts";
 
 export interface ParkingOptions {
   readonly store: ParkingStore;
@@ -37,8 +35,10 @@ export interface RetryView {
   /** Nothing is sent again any more. */
   readonly isOver: boolean;
   isUnderWay(entry: ParkedEntry): boolean;
-  /** More of what is parked was reached by the stream. `isEnough`: what was not may go all the same. */
-  reached(isEnough: boolean): void;
+  /** All that is left to be sent waits until the stream has come to it. */
+  readonly awaitsStream: boolean;
+  /** More of what is parked was reached by the stream. */
+  reached(): void;
   /** Resolves when something has become of a message. Throws the signal's reason. */
   change(signal: AbortSignal): Promise<void>;
 }
@@ -56,7 +56,7 @@ export class Parking implements UndeliverableRequests {
   readonly parked = new ParkedIndex();
   /** Messages that are not parked any more, and whose rows may come again after a restart. */
   readonly settled = new ParkedIndex();
-  readonly #cuts = new Map<string, RequestCut>();
+  readonly #cuts: RequestCuts;
   /**
    * Messages of earlier runs whose rows have not come again. Rows of their keys that were delivered before them may still come again: these
    * must not come after them.
@@ -64,30 +64,52 @@ export class Parking implements UndeliverableRequests {
   readonly #unreached = new Set<string>();
   /** Messages on their way to the state. */
   readonly #storing = new Map<string, Promise<void>>();
+  readonly #uncertain = new UncertainKeys();
+  /** Requests of the stream up to there may have been sent by an earlier run; null: none has been. */
+  #sentUntil: Position | null = null;
+  /** What a run that ended has left first of its keys, and not sent: what was before it is delivered or discarded. */
+  #released: ParkedEntry[] = [];
   /** Set where both are made. */
   retry: RetryView | null = null;
   #sweptMs = Number.NEGATIVE_INFINITY;
   #sweptVersion = -1;
   #passedVersion = -1;
 
-  constructor(private readonly options: ParkingOptions) {}
+  constructor(private readonly options: ParkingOptions) {
+    this.#cuts = new RequestCuts(options.store);
+  }
 
   /** Reads what earlier runs have parked. Call it before anything is sent. */
   async load(): Promise<void> {
+    const untried: ParkedEntry[] = [];
     for (let after: number | null = 0; after !== null; ) {
       const page = await this.options.store.load(after);
-      for (const { entry, isSettled } of page.entries) {
+      for (const { entry, isSettled, isUntried, isExhausted } of page.entries) {
+        if (isExhausted || this.#uncertain.has(entry)) this.#uncertain.add(entry);
         (isSettled ? this.settled : this.parked).add(entry);
         if (!isSettled) this.#unreached.add(entry.id);
+        if (isUntried) untried.push(entry);
       }
-      for (const cut of page.cuts) this.#cuts.set(cut.key, cut);
       after = page.next;
     }
+    await this.#cuts.load();
+    this.#released = untried.filter((entry) => this.parked.isFirst(entry));
     if (this.parked.size > 0) this.options.changed();
   }
 
+  /** Requests up to there may have been sent by an earlier run. */
+  replaysUntil(position: Position | null): void {
+    this.#sentUntil = position;
+    if (position === null) this.#uncertain.clear();
+  }
+
+  /** What is to be sent though nobody asks for it, once. */
+  takeReleased(): readonly ParkedEntry[] {
+    return this.#released.splice(0);
+  }
+
   get isIdle(): boolean {
-    return this.parked.size === 0 && this.settled.size === 0 && this.#cuts.size === 0;
+    return this.parked.size === 0 && this.settled.size === 0 && this.#cuts.isEmpty;
   }
 
   /** Whether a request may have to be cut. */
@@ -122,19 +144,20 @@ export class Parking implements UndeliverableRequests {
       const { idempotencyKey: key } = request;
       if (this.parked.get(key) || this.settled.get(key)) {
         work.replaceFirst();
-        if (this.#unreached.delete(key)) this.retry?.reached(false);
+        if (this.#unreached.delete(key)) this.retry?.reached();
         continue;
       }
-      const cut = this.#cuts.get(key);
-      if (cut && isMarked(request)) {
-        work.replaceFirst(cut.parts.map((part) => partOf(request, partRows(part))));
+      const parts = isMarked(request) && this.#cuts.has(key) ? await this.#cuts.partsOf(request) : null;
+      if (parts) {
+        work.replaceFirst(parts);
         continue;
       }
       const division = this.#divide(request);
       if (division === null || division.free.length === division.rows) return request;
       if (division.behind.length === 0 && division.free.length === 0) work.replaceFirst();
       else if (this.#isSoonFree(request)) await this.retry?.change(signal);
-      else if (!waitsAsOne(division)) await this.#cut(work, [division.free, ...division.behind]);
+      else if (!this.#waitsWhole(request, division))
+        await this.#cut(work, [division.free, ...division.behind]);
       else await this.#parkWaiting(work, signal);
     }
   }
@@ -149,10 +172,8 @@ export class Parking implements UndeliverableRequests {
       await this.#cut(work, halves(rows));
       return true;
     }
-    while (!this.#fits([request])) {
-      await this.#untilSpace([request], signal);
+    while (!this.#fits([request]) && !(await this.#mayExceed(request, signal)))
       if (this.retry?.isOver) return true;
-    }
     await this.#park([request], cause, work);
     return true;
   }
@@ -161,15 +182,14 @@ export class Parking implements UndeliverableRequests {
   passed(version: number): void {
     const { store, monotonic } = this.options;
     this.#passedVersion = version;
-    if (this.#unreached.size > 0) this.retry?.reached(false);
-    if (this.settled.size === 0 && this.#cuts.size === 0) return;
+    if (this.#unreached.size > 0) this.retry?.reached();
+    if (this.settled.size === 0 && this.#cuts.isEmpty) return;
     if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < sweepSpacingMs) return;
     this.#sweptMs = monotonic();
     this.#sweptVersion = version;
-    const isOver = (each: { readonly isOfCopy: boolean; readonly maxVersion: number }) =>
-      !each.isOfCopy && each.maxVersion <= version;
-    for (const [key, cut] of this.#cuts) if (isOver(cut)) this.#cuts.delete(key);
-    for (const entry of [...this.settled.all()]) if (isOver(entry)) this.settled.remove(entry);
+    this.#cuts.passed(version);
+    for (const entry of [...this.settled.all()])
+      if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
     // What is left in the state is removed by a later sweep.
     store.sweep(version).catch(() => undefined);
   }
@@ -211,15 +231,7 @@ export class Parking implements UndeliverableRequests {
     const request = work.parts[0];
     if (!request || !isMarked(request)) throw new MillraceError("internal", "a request without rows is cut");
     const rows = parts.filter((part) => part.length > 0);
-    const { versions, isOfCopy } = request.rowMarks;
-    const cut: RequestCut = {
-      key: request.idempotencyKey,
-      parts: rows.map(partText),
-      ...{ maxVersion: versions.at(-1)!, isOfCopy },
-    };
-    await this.options.store.cut(cut);
-    this.#cuts.set(cut.key, cut);
-    work.replaceFirst(rows.map((part) => partOf(request, part)));
+    work.replaceFirst(await this.#cuts.cut(request, rows));
   }
 
   /** Parks the first parts of the work that wait as a whole. */
@@ -227,14 +239,24 @@ export class Parking implements UndeliverableRequests {
     const waiting: OutgoingRequest[] = [];
     let bytes = 0;
     for (const part of work.parts.slice(0, mostTogether)) {
-      if (this.#isKnown(part.idempotencyKey) || !waitsAsOne(this.#divide(part))) break;
+      if (this.#isKnown(part.idempotencyKey) || !this.#waitsWhole(part, this.#divide(part))) break;
       bytes += part.body.length;
       if (waiting.length > 0 && (bytes > mostBytesTogether || !this.#fits([...waiting, part]))) break;
       waiting.push(part);
     }
     // Meanwhile what they wait for may be delivered: so it is looked at anew.
-    if (!this.#fits(waiting)) return await this.#untilSpace(waiting, signal);
+    if (!this.#fits(waiting) && !(await this.#mayExceed(waiting[0], signal))) return;
     await this.#park(waiting, "behind", work);
+  }
+
+  /** It is not cut: all of its rows wait together, or it may have arrived and waits for what was parked though it may have arrived. */
+  #waitsWhole(request: OutgoingRequest, division: Division | null): boolean {
+    if (division === null || waitsAsOne(division)) return division !== null;
+    const { schema, table, touches: hashes, position } = request;
+    if (!this.#uncertain.has({ schema, table, hashes })) return false;
+    const mayHaveArrived = this.#sentUntil !== null && (!position || !isBefore(this.#sentUntil, position));
+    const waiting = division.behind.reduce((sum, { length }) => sum + length, 0);
+    return mayHaveArrived && waiting > 0 && waiting + division.free.length === division.rows;
   }
 
   #isKnown(key: string): boolean {
@@ -242,34 +264,31 @@ export class Parking implements UndeliverableRequests {
   }
 
   #fits(requests: readonly OutgoingRequest[]): boolean {
-    const { maxMessages, maxBytes } = this.options.limits;
-    const bytes = requests.reduce((sum, { body }) => sum + body.length, 0);
-    // A message that is larger than all that may be parked is parked where nothing else is.
-    const hasSpace = this.parked.bytes + bytes <= maxBytes || this.parked.size === 0;
-    return hasSpace && this.parked.size + requests.length <= maxMessages;
+    return hasSpaceFor(requests, this.parked, this.options.limits);
   }
 
-  /** While messages are sent again there will be space. Throws `parking_full`. */
-  async #untilSpace([request]: readonly OutgoingRequest[], signal: AbortSignal): Promise<void> {
+  /**
+   * Whether it is parked though there is no space for it: while messages are sent again there will be. These may wait until the stream has
+   * come to them, as what was delivered before them comes again; and the stream would wait for this one. Throws `parking_full`.
+   */
+  async #mayExceed(request: OutgoingRequest | undefined, signal: AbortSignal): Promise<boolean> {
     if (this.retry?.isActive) {
-      this.retry.reached(true);
-      return await this.retry.change(signal);
+      if (this.retry.awaitsStream) return true;
+      await this.retry.change(signal);
+      return false;
     }
     const { connectorId, limits } = this.options;
-    throw new MillraceError(
-      "parking_full",
-      `Parking is full: ${this.parked.size} messages with ${this.parked.bytes} bytes are parked, and at most ${limits.maxMessages} ` +
-        `messages and ${limits.maxBytes} bytes may be. The next one is of ${request?.schema}.${request?.table} (Idempotency-Key ` +
-        `${request?.idempotencyKey}). "millrace parked list ${connectorId}" shows what is parked. Mend the receiver, run "millrace parked ` +
-        `retry ${connectorId}" or "millrace parked discard ${connectorId}" for some of it, and start the connector again`,
-    );
+    throw parkingFull(connectorId, request, this.parked, limits);
   }
 
   /** Later rows wait behind it from here on; the work goes on once it is durable. */
   async #park(requests: readonly OutgoingRequest[], cause: ParkedCause, work: RequestWork): Promise<void> {
     const { store, changed } = this.options;
     const entries = requests.map(entryOf);
-    for (const entry of entries) this.parked.add(entry);
+    for (const entry of entries) {
+      this.parked.add(entry);
+      if (cause === "exhausted" || this.#uncertain.has(entry)) this.#uncertain.add(entry);
+    }
     const storing = this.#store(requests, cause, work, store);
     for (const { id } of entries) this.#storing.set(id, storing);
     try {
@@ -290,13 +309,4 @@ export class Parking implements UndeliverableRequests {
     const attempts = cause === "behind" ? [] : notes;
     await store.park(await Promise.all(requests.map((request) => messageOf(request, cause, attempts))));
   }
-}
-
-/** All of its rows wait, and they stay together. */
-function waitsAsOne(division: Division | null): boolean {
-  return division !== null && division.free.length === 0 && division.behind[0]?.length === division.rows;
-}
-
-function isMarked(request: OutgoingRequest): request is RowsRequest {
-  return request.rowMarks !== undefined;
 }

@@ -13,6 +13,11 @@ const comma = 44;
 /** A request, with what is needed to cut it. */
 export type RowsRequest = OutgoingRequest & { readonly rowMarks: RequestRows };
 
+/** Whether it can be cut. */
+export function isMarked(request: OutgoingRequest): request is RowsRequest {
+  return request.rowMarks !== undefined;
+}
+
 /** Where its rows stand in the order of their keys. */
 export function placesOf({ touches, rowMarks }: RowsRequest): RowPlace[] {
   const { versions, touchEnds } = rowMarks;
@@ -27,8 +32,13 @@ export function halves(rows: number): readonly number[][] {
   return [all.slice(0, middle), all.slice(middle)];
 }
 
-/** The request of these rows, in their order. `rows`: indexes into `request`, rising. */
-export function partOf(request: RowsRequest, rows: readonly number[]): RowsRequest {
+/** The requests of these lists of rows, each in their order. A list has indexes into `request`, rising. */
+export function partsOf(request: RowsRequest, lists: readonly (readonly number[])[]): RowsRequest[] {
+  const places = placesOf(request);
+  return lists.map((rows) => partOf(request, rows, places));
+}
+
+function partOf(request: RowsRequest, rows: readonly number[], places: readonly RowPlace[]): RowsRequest {
   const { rowMarks } = request;
   const { isBare } = rowMarks;
   const spans = rows.map((row) => spanOf(rowMarks, row));
@@ -40,7 +50,6 @@ export function partOf(request: RowsRequest, rows: readonly number[]): RowsReque
     for (const end of ends) body[end] = comma;
     body[body.length - 1] = closingBracket;
   }
-  const places = placesOf(request);
   const touches: number[] = [];
   const touchEnds = rows.map((row) => touches.push(...places[row]!.hashes));
   return {

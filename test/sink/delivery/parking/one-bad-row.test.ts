@@ -1,81 +1,21 @@
 // What a receiver refuses is parked, through the real worker; everything else arrives.
 
 import { afterEach, expect, test } from "bun:test";
-import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
-import { lsn } from "../../../../src/change/lsn.ts";
-import type { WebhookSinkRequest } from "../../../../src/connector/config/webhook-config.ts";
-import { batches, type FixtureTransaction, relation, transaction } from "../../../support/batch-fixture.ts";
+import { transaction } from "../../../support/batch-fixture.ts";
+import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../../support/webhook-rig.ts";
-
-const users = relation("users", [
-  ["id", 20, "bigint"],
-  ["name", 25, "text"],
-]);
-const log = relation("log", [["line", 25, "text"]], { key: [], replicaIdentity: "nothing", id: 16_401 });
-const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1n };
-const park = { park: { max_messages: 100 } };
 
 const owned: AsyncDisposable[] = [];
 afterEach(async () => {
   for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
 
-const insert = (id: number, name = `u${id}`) =>
-  ({ kind: "insert", relation: users, after: [String(id), name] }) as const;
-const update = (id: number, name: string) =>
-  ({ kind: "update", relation: users, after: [String(id), name] }) as const;
 const line = (text: string) => ({ kind: "insert", relation: log, after: [text] }) as const;
 
-/** Refuses requests with a row that holds this. */
-const refuses =
-  (word: string, status = 422) =>
-  ({ body }: { readonly body: string }) =>
-    body.includes(word)
-      ? { kind: "answer" as const, status, body: `no ${word}`, headers: { "content-type": "text/plain" } }
-      : 200;
-
-class Bench {
-  readonly store = new RecordStore();
-  receiver!: WebhookReceiver;
-  warnings: (string | null)[] = [];
-  failure: { readonly code: string; readonly message: string } | null = null;
-
-  async life(change: Partial<WebhookSinkRequest> = {}) {
-    const webhook = { on_exhausted: park, retry: { initial_backoff_ms: 1, max_backoff_ms: 2 }, ...change };
-    const rig = await WebhookRig.start(webhookConnector(this.receiver.url, webhook), this.store);
-    owned.push(rig);
-    const sink = rig.sink({
-      warning: (_, reason) => this.warnings.push(reason),
-      failed: (error) => {
-        this.failure = error;
-      },
-    });
-    const checkpoint = await sink.open();
-    if (!checkpoint) await sink.begin(start);
-    const write = async (transactions: readonly FixtureTransaction[]) => {
-      const from = checkpoint ?? start;
-      for (const batch of batches(transactions, { from })) await sink.write(batch);
-    };
-    return { rig, sink, write };
-  }
-
-  get rows(): unknown[] {
-    return WebhookReceiver.rows(this.receiver.deduplicated).map(
-      ({ id, name, line }) => line ?? `${id} ${name}`,
-    );
-  }
-
-  get parked() {
-    return this.store.parking.parked;
-  }
-}
-
-async function bench(word: string): Promise<Bench> {
-  const made = new Bench();
-  made.receiver = await WebhookReceiver.start({ script: refuses(word) });
-  owned.push(made.receiver);
+async function bench(word: string): Promise<ParkingBench> {
+  const made = await ParkingBench.start(refuses(word));
+  owned.push(made);
   return made;
 }
 
@@ -111,7 +51,11 @@ test("later changes of its key wait behind it, and follow a retry in order", asy
   await sink.flush();
   await write([transaction(2, [update(1, "a"), update(2, "b"), update(3, "c"), update(2, "d")])]);
   await sink.flush();
-  expect(at.parked.map(({ message }) => message.cause)).toEqual(["refused", "behind", "behind"]);
+  // Both wait in one message, as they are of one key.
+  expect(at.parked.map(({ message }) => [message.cause, message.rows])).toEqual([
+    ["refused", 1],
+    ["behind", 2],
+  ]);
   expect(at.rows.toSorted()).toEqual(["1 a", "1 u1", "3 c", "3 u3"]);
   at.receiver.script = () => 200;
   expect(at.store.parking.ask(({ cause }) => cause === "refused")).toBe(1);
@@ -223,6 +167,21 @@ test("what was not answered is parked as it is, whatever its rows", async () => 
   await waitFor("the parking to be empty", () => at.parked.length === 0);
   expect(at.receiver.delivered[0]!.headers["idempotency-key"]).toBe(first!.headers["idempotency-key"]!);
   expect(at.receiver.delivered[0]!.body).toBe(first!.body);
+});
+
+test("what is refused after an attempt without an answer is parked as it is", async () => {
+  const at = await bench("");
+  let attempts = 0;
+  at.receiver.script = () => (attempts++ === 0 ? 503 : 422);
+  const { sink, write } = await at.life();
+  const rows = ids(1, 10).map((id) => insert(id));
+  await write([transaction(1, rows)]);
+  await sink.flush();
+  expect(at.parked.map(({ message }) => [message.rows, message.cause])).toEqual([[10, "refused"]]);
+  expect(at.parked[0]!.attempts.map(({ status }) => status)).toEqual([503, 422]);
+  expect(at.store.parking.cuts.size).toBe(0);
+  const keys = at.receiver.requests.map(({ headers }) => headers["idempotency-key"]);
+  expect([keys.length, new Set(keys).size]).toEqual([2, 1]);
 });
 
 test("a row of 50 MB is parked, and arrives as it was", async () => {

@@ -125,6 +125,8 @@ const never = <T>() => new Promise<T>(() => undefined);
 interface LifeOptions {
   readonly maxRows: number;
   readonly maxMessages: number;
+  /** Beyond these a request is parked as it is; 0: it never is. */
+  readonly maxRetries: number;
   readonly isLast: boolean;
 }
 
@@ -161,7 +163,12 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
   const base = webhookConnector("http://127.0.0.1:1", {
     batch: { max_batch_size: options.maxRows },
     on_exhausted: { park: { max_messages: options.maxMessages } },
-    retry: { initial_backoff_ms: 1, max_backoff_ms: 3, max_retries: 0, max_retry_duration_ms: 0 },
+    retry: {
+      initial_backoff_ms: 1,
+      max_backoff_ms: 3,
+      max_retries: options.maxRetries,
+      max_retry_duration_ms: 0,
+    },
   });
   const connector = {
     ...base,
@@ -229,7 +236,7 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
 /** Every row with its version, as one life without a fault sends them. */
 async function allRows(transactions: readonly FixtureTransaction[]): Promise<TakenRow[]> {
   const world = new World(() => 0.5);
-  await live(world, transactions, { maxRows: 10, maxMessages: 1000, isLast: true });
+  await live(world, transactions, { maxRows: 10, maxMessages: 1000, maxRetries: 0, isLast: true });
   return world.rows;
 }
 
@@ -269,7 +276,9 @@ async function play(seed: number): Promise<void> {
       return ids.has(row.id);
     };
     const maxMessages = random() < 0.2 ? 8 : 1000;
-    await live(world, transactions, { maxRows: maxRows(), maxMessages: isLast ? 1000 : maxMessages, isLast });
+    const maxRetries = [0, 1, 3][Math.floor(random() * 3)]!;
+    const bounds = { maxMessages: isLast ? 1000 : maxMessages, maxRetries };
+    await live(world, transactions, { maxRows: maxRows(), ...bounds, isLast });
   }
   expect(world.parking.parked.map(({ message }) => message.id)).toEqual([]);
   const discarded = new Set(world.discarded.map(nameOf));

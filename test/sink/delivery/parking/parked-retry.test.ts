@@ -1,0 +1,102 @@
+// What is sent again, where a run ends amid it, where people change their mind, and where there is no space.
+
+import { afterEach, expect, test } from "bun:test";
+import { transaction } from "../../../support/batch-fixture.ts";
+import { insert, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
+
+const owned: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function bench(script: ReceiverScript): Promise<ParkingBench> {
+  const made = await ParkingBench.start(script);
+  owned.push(made);
+  return made;
+}
+
+const single = { batch: { max_batch_size: 1 } };
+const takes = () => 200;
+const sent = (at: ParkingBench) =>
+  at.receiver.delivered
+    .map(({ body }) => JSON.parse(body) as { id: number; name: string })
+    .map(({ name }) => name);
+
+test("what waited behind a message follows it also where the run ends amid the retry", async () => {
+  const at = await bench(refuses("bad"));
+  const life = await at.life(single);
+  await life.write([transaction(1, [insert(2, "bad"), update(2, "b"), update(2, "c")])]);
+  await life.sink.flush();
+  await life.rig.kill();
+  expect(at.parked.length).toBe(3);
+  // It is noted that the first one was delivered, and then the service dies.
+  at.receiver.script = takes;
+  at.store.parking.answer({ kind: "delivered", id: at.parked[0]!.message.id });
+  const next = await at.life(single);
+  await next.write([transaction(1, [insert(2, "bad"), update(2, "b"), update(2, "c")])]);
+  await waitFor("what waited behind it", () => at.parked.length === 0);
+  expect(sent(at)).toEqual(["b", "c"]);
+});
+
+test("one that was refused again stays, also after a restart, and so does what waits behind it", async () => {
+  const at = await bench(refuses("bad"));
+  const life = await at.life(single);
+  const rows = [transaction(1, [insert(2, "bad"), update(2, "bad too"), update(2, "c")])];
+  await life.write(rows);
+  await life.sink.flush();
+  at.store.parking.discard(at.parked[0]!.message.id);
+  await waitFor("the attempt", () => at.parked[0]?.attempts.length === 1);
+  await life.rig.kill();
+  const { length } = at.receiver.requests;
+  const next = await at.life(single);
+  await next.write(rows);
+  await next.sink.flush();
+  await Bun.sleep(100);
+  expect([at.parked.length, at.receiver.requests.length]).toEqual([2, length]);
+});
+
+test("a message that is discarded while it is sent does not keep its key waiting", async () => {
+  const at = await bench(refuses("bad"));
+  const life = await at.life(single);
+  await life.write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
+  await life.sink.flush();
+  const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
+  at.receiver.script = ({ body }) => (body.includes("bad") ? patient : 200);
+  const { length } = at.receiver.requests;
+  at.store.parking.ask();
+  await waitFor("the attempt", () => at.receiver.requests.length > length);
+  at.store.parking.discard(at.parked[0]!.message.id);
+  await waitFor("what waited behind it", () => at.parked.length === 0, { timeoutMs: 8_000 });
+  await life.write([transaction(2, [update(2, "c")])]);
+  await life.sink.flush();
+  expect(sent(at)).toEqual(["b", "c"]);
+}, 15_000);
+
+test("full: a message of an earlier run does not go before what was delivered before it comes again", async () => {
+  const config = {
+    ...{ ...single, max_in_flight: 1, on_exhausted: { park: { max_messages: 1 } } },
+    retry: { initial_backoff_ms: 1, max_backoff_ms: 2, max_retries: 0, max_retry_duration_ms: 0 },
+  };
+  const at = await bench(({ body }) => (body.includes("slow") ? 503 : body.includes("bad") ? 422 : 200));
+  const rows = [
+    transaction(1, [insert(1, "slow")]),
+    transaction(2, [insert(2, "old")]),
+    transaction(3, [update(2, "bad new")]),
+  ];
+  const life = await at.life(config);
+  await life.write(rows);
+  await waitFor("the parked row", () => at.parked.length === 1);
+  await life.rig.kill();
+  at.store.parking.ask();
+  at.receiver.script = ({ body }) => (body.includes("slow") ? 422 : 200);
+  const { length } = at.receiver.delivered;
+  const next = await at.life(config);
+  await next.write(rows);
+  await waitFor("the retry", () => sent(at).includes("bad new"));
+  expect(sent(at).slice(length)).toEqual(["old", "bad new"]);
+  await next.sink.flush();
+  expect(at.parked.map(({ message }) => message.cause)).toEqual(["refused"]);
+  expect(at.failure).toBeNull();
+});
