@@ -5,9 +5,9 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Client } from "pg";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { auditedSchema, inSourceOrder, random, type SentRow, writeUntil } from "../support/audited-load.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -20,43 +20,6 @@ setDefaultTimeout(180_000);
 /** `bun run test:long` has 50. */
 const kills = Number(process.env.MILLRACE_WEBHOOK_KILLS ?? 2);
 const timeoutMs = 400;
-
-/** Each change writes a number of its own, and a trigger notes what a webhook is to get of it. */
-const schema = `
-  create table t (id int primary key, n int not null); alter table t replica identity full;
-  create schema audit; create sequence audit.n; create table audit.sent (id int, n int, deleted bool);
-  create function audit.note() returns trigger language plpgsql as $$ begin
-    if tg_op = 'DELETE' or (tg_op = 'UPDATE' and old.id <> new.id) then
-      insert into audit.sent values (old.id, old.n, true);
-    end if;
-    if tg_op <> 'DELETE' then insert into audit.sent values (new.id, new.n, false); end if;
-    return null;
-  end $$;
-  create trigger note after insert or update or delete on t for each row execute function audit.note()`;
-
-const random = (below: number) => Math.floor(Math.random() * below);
-
-function changeSql(): string {
-  const id = random(40);
-  const next = "nextval('audit.n')::int";
-  switch (random(5)) {
-    case 0:
-      return `delete from t where id = ${id}`;
-    case 1:
-      return `update t set id = 1000 + ${next}, n = ${next} where id = ${id}`;
-    default:
-      return `insert into t values (${id}, ${next}) on conflict (id) do update set n = ${next}`;
-  }
-}
-
-/** Small transactions at uneven distances, until `signal`. */
-async function write(client: Client, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const changes = Array.from({ length: 1 + random(4) }, changeSql);
-    await client.query(`begin; ${changes.join("; ")}; commit`);
-    await Bun.sleep(random(12));
-  }
-}
 
 const moody: ReceiverScript = () => {
   const mood = Math.random();
@@ -76,7 +39,7 @@ test(`every change exactly once under ${kills} kill -9`, async () => {
   ]);
   stack.use(server);
   for (const database of ["a", "state"]) await server.createDatabase(database);
-  await server.query(schema, "a");
+  await server.query(auditedSchema, "a");
   const receiver = stack.use(await WebhookReceiver.start({ script: moody }));
   const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-kill-webhook-"));
   stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
@@ -105,7 +68,7 @@ test(`every change exactly once under ${kills} kill -9`, async () => {
   await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
 
   const over = new AbortController();
-  const writing = write(stack.use(await server.connect("a")), over.signal);
+  const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
   try {
     for (let kill = 0; kill < kills; kill++) {
       const { length } = receiver.requests;
@@ -118,15 +81,12 @@ test(`every change exactly once under ${kills} kill -9`, async () => {
     over.abort();
     await writing;
   }
-  type Sent = { id: number; n: number; deleted: boolean };
-  const wanted = await server.query<Sent>("select * from audit.sent", "a");
+  const wanted = await server.query<SentRow>("select * from audit.sent", "a");
   const sent = () =>
-    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as Sent);
-  const inOrder = (rows: readonly Sent[]) =>
-    rows.toSorted((a, b) => a.n - b.n || Number(a.deleted) - Number(b.deleted));
+    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as SentRow);
   const isThere = () => sent().length >= wanted.length;
   await waitFor("all changes", isThere, { timeoutMs: 60_000, intervalMs: 100 }).catch(() => {});
-  expect(inOrder(sent())).toEqual(inOrder(wanted));
+  expect(inSourceOrder(sent())).toEqual(inSourceOrder(wanted));
 
   const rows = await server.query<{ id: number; n: number }>("select * from t order by id", "a");
   for (const held of [heldByVersion(receiver, "t"), heldInOrder(receiver, "t")])

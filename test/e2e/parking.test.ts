@@ -5,10 +5,10 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Client } from "pg";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { auditedSchema, inSourceOrder, random, type SentRow, writeUntil } from "../support/audited-load.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -20,42 +20,6 @@ setDefaultTimeout(240_000);
 
 /** `test/long/parking.ts` has 100. */
 const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 3);
-
-/** Each change writes a number of its own, and a trigger notes what a webhook is to get of it. */
-const schema = `
-  create table t (id int primary key, n int not null); alter table t replica identity full;
-  create schema audit; create sequence audit.n; create table audit.sent (id int, n int, deleted bool);
-  create function audit.note() returns trigger language plpgsql as $$ begin
-    if tg_op = 'DELETE' or (tg_op = 'UPDATE' and old.id <> new.id) then
-      insert into audit.sent values (old.id, old.n, true);
-    end if;
-    if tg_op <> 'DELETE' then insert into audit.sent values (new.id, new.n, false); end if;
-    return null;
-  end $$;
-  create trigger note after insert or update or delete on t for each row execute function audit.note()`;
-
-const random = (below: number) => Math.floor(Math.random() * below);
-
-function changeSql(): string {
-  const id = random(40);
-  const next = "nextval('audit.n')::int";
-  switch (random(6)) {
-    case 0:
-      return `delete from t where id = ${id}`;
-    case 1:
-      return `update t set id = 1000 + ${next}, n = ${next} where id = ${id}`;
-    default:
-      return `insert into t values (${id}, ${next}) on conflict (id) do update set n = ${next}`;
-  }
-}
-
-async function write(client: Client, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const changes = Array.from({ length: 1 + random(4) }, changeSql);
-    await client.query(`begin; ${changes.join("; ")}; commit`);
-    await Bun.sleep(random(12));
-  }
-}
 
 /** Refuses rows of some keys, and what it took once it takes again. */
 function choosy(isBad: (id: number) => boolean): ReceiverScript {
@@ -79,7 +43,7 @@ test(`what is refused is parked, and arrives after a retry, under ${kills} kill 
   ]);
   stack.use(server);
   for (const database of ["a", "state"]) await server.createDatabase(database);
-  await server.query(schema, "a");
+  await server.query(auditedSchema, "a");
   let bad = new Set([1, 7, 23]);
   const receiver = stack.use(await WebhookReceiver.start({ script: choosy((id) => bad.has(id)) }));
   const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
@@ -119,7 +83,7 @@ test(`what is refused is parked, and arrives after a retry, under ${kills} kill 
   const parked = async () => ((await call("GET", "?limit=1000")) as ParkedList).parked;
 
   const over = new AbortController();
-  const writing = write(stack.use(await server.connect("a")), over.signal);
+  const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
   try {
     await waitFor("a parked row", async () => (await parked()).length > 0, { timeoutMs: 60_000 });
     const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
@@ -143,15 +107,12 @@ test(`what is refused is parked, and arrives after a retry, under ${kills} kill 
     if (left.some(({ state }) => state === "Parked")) await call("POST", "/retry", {});
     return left.length === 0;
   };
-  type Sent = { id: number; n: number; deleted: boolean };
-  const wanted = await server.query<Sent>("select * from audit.sent", "a");
+  const wanted = await server.query<SentRow>("select * from audit.sent", "a");
   const sent = () =>
-    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as Sent);
+    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as SentRow);
   const isThere = async () => (await emptied()) && sent().length >= wanted.length;
   await waitFor("all changes", isThere, { timeoutMs: 90_000, intervalMs: 300 }).catch(() => {});
-  const inOrder = (rows: readonly Sent[]) =>
-    rows.toSorted((a, b) => a.n - b.n || Number(a.deleted) - Number(b.deleted));
-  expect(inOrder(sent())).toEqual(inOrder(wanted));
+  expect(inSourceOrder(sent())).toEqual(inSourceOrder(wanted));
   expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
   expect(await parked()).toEqual([]);
 });
