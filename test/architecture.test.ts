@@ -57,10 +57,12 @@ function reachable(start: string): Set<string> {
   return seen;
 }
 
-const sourceContract = ["source", "table-source", "verify-source", "change-stream"].map(
+const sourceContract = ["source", "table-source", "verify-source", "key-source", "change-stream"].map(
   (name) => `src/source/${name}.ts`,
 );
-const sinkContract = ["sink", "copy-sink", "verify-sink", "sink-events"].map((name) => `src/sink/${name}.ts`);
+const sinkContract = ["sink", "copy-sink", "verify-sink", "replay-sink", "sink-events"].map(
+  (name) => `src/sink/${name}.ts`,
+);
 
 describe("who may import whom", () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
@@ -110,7 +112,7 @@ describe("who may import whom", () => {
     // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
     pipeline: [
       ...["src/change", "src/comparison", "src/measure", "src/errors"],
-      ...["src/connector/task.ts", "src/connector/verification.ts"],
+      ...["src/connector/task.ts", "src/connector/verification.ts", "src/connector/replay.ts"],
       ...[...sourceContract, ...sinkContract],
     ],
     api: ["src/connector", "src/errors"],

@@ -20,6 +20,7 @@ import {
   showParked,
 } from "./parked-commands.ts";
 import { bypassProxy } from "./proxy-bypass.ts";
+import { replayRows } from "./replay-command.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { listTables } from "./table-commands.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
@@ -80,6 +81,7 @@ export function addServiceCommands(program: Command): void {
   addTables(program);
   addTasks(program);
   addVerify(program);
+  addReplay(program);
   addParked(program);
   addInspection(program);
   addDoctor(program);
@@ -206,6 +208,20 @@ function addVerify(program: Command): void {
     .addHelpText("after", access)
     .action((connector: string, table: string | undefined, flags: CommonFlags & VerifyFlags) =>
       run(flags, (context) => verifyTables(context, connector, table, flags)),
+    );
+}
+
+function addReplay(program: Command): void {
+  addTo(
+    program,
+    "replay <connector> <table> [keys...]",
+    "Sends rows to a webhook or Kafka again, as they are now.",
+  )
+    .option("-w, --watch", "wait for the result; the exit code is 1 if a key has no row")
+    .addHelpText("after", `\nA key is JSON: '{"id": 7}'. Without keys the whole table is sent.\n${access}`)
+    .action(
+      (connector: string, table: string, keys: string[], flags: CommonFlags & { readonly watch?: boolean }) =>
+        run(flags, (context) => replayRows(context, connector, table, keys, flags.watch ?? false)),
     );
 }
 

@@ -1,6 +1,7 @@
 // Formats tasks as lines of text, for a list and for watching. Pure.
 
-import type { Task } from "../connector/task.ts";
+import type { ReplayResult } from "../connector/replay.ts";
+import { replayResultOf, type Task, verifyResultOf } from "../connector/task.ts";
 import type { VerifyResult } from "../connector/verification.ts";
 import { cut, oneLine, padTo, textTable } from "./text-table.ts";
 
@@ -71,15 +72,30 @@ function bytesText(bytes: number): string {
 }
 
 /** `attempt` counts failed attempts. */
-function why({ state, attempt, reason, result, next_attempt_at: next }: Task): string {
+function why(task: Task): string {
+  const { state, attempt, reason, next_attempt_at: next } = task;
   const isOver = state === "Failed" || state === "Cancelled" || state === "Done";
   const tries = attempt > 0 ? `attempt ${isOver ? attempt : attempt + 1}${next ? ` at ${next}` : ""}` : "";
-  return [tries, result ? foundText(result) : reason].filter(Boolean).join(": ");
+  return [tries, resultText(task) ?? reason].filter(Boolean).join(": ");
 }
 
 function tableOf({ spec }: Task): string {
-  const table = spec.Snapshot ?? spec.Verify;
+  const table = spec.Snapshot ?? spec.Verify ?? spec.Replay;
   return table ? `${table.schema}.${table.name}` : "";
+}
+
+function resultText(task: Task): string | null {
+  const found = verifyResultOf(task);
+  const sent = replayResultOf(task);
+  if (found) return foundText(found);
+  return sent && sentText(sent);
+}
+
+/** What a replay has sent, in one sentence. Pure. */
+export function sentText({ rows, missing }: ReplayResult): string {
+  const count = (number: number) => number.toLocaleString("en-US");
+  const absent = missing.length > 0 ? `, ${count(missing.length)} not at the source` : "";
+  return `${count(rows)} ${rows === 1 ? "row" : "rows"} sent again${absent}`;
 }
 
 /** What a verification has found, in one sentence. Pure. */

@@ -1,7 +1,7 @@
 // The `verify` command: compares tables at the sink with their source. Its exit code tells whether something differs.
 
 import type { TableStatuses } from "../connector/table-status.ts";
-import type { Task, VerifySpec } from "../connector/task.ts";
+import { type Task, type VerifySpec, verifyResultOf } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
 import { parseTableName } from "./table-name.ts";
@@ -51,9 +51,9 @@ async function streamedTables({ client }: CommandContext, connector: string) {
 
 function requireEqual(tasks: readonly Task[]): void {
   const failed = tasks.filter(({ state }) => state !== "Done");
-  const differing = tasks.filter(
-    ({ result }) => result && result.missing + result.extra + result.changed > 0,
-  );
+  const differing = tasks
+    .map(verifyResultOf)
+    .filter((result) => result && result.missing + result.extra + result.changed > 0);
   if (failed.length > 0) {
     throw new CommandFailure(
       failed.map(({ state, reason, spec }) => `${nameOf(spec)}: ${reason ?? state}`).join("\n"),
@@ -64,7 +64,9 @@ function requireEqual(tasks: readonly Task[]): void {
 }
 
 /** Pure. */
-export function linesOf({ id, spec, state, result }: Task): readonly string[] {
+export function linesOf(task: Task): readonly string[] {
+  const { id, spec, state } = task;
+  const result = verifyResultOf(task);
   if (!result) return [`${nameOf(spec)}: ${state}, task ${id}`];
   const rows = result.sample.slice(0, maxPrinted).map(({ key, kind, columns }) => {
     const values = Object.entries(key).map(([name, value]) => `${name} = ${value}`);

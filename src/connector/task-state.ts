@@ -9,8 +9,8 @@
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
-import type { Task, TaskProgress, TaskRequest, TaskSpec } from "./task.ts";
-import type { VerifyResult } from "./verification.ts";
+import { keyViolations } from "./replay.ts";
+import type { Task, TaskProgress, TaskRequest, TaskResult, TaskSpec } from "./task.ts";
 
 /** After so many attempts a task fails permanently. */
 export const maxTaskAttempts = 5;
@@ -20,14 +20,25 @@ const maxBackoffMs = 300_000;
 /** How long the results of a task's attempt are kept for the next one: longer than any task waits for it. */
 export const keptForTaskMs = 3 * maxBackoffMs;
 
-/** The complete spec of a request. The default `database` is the source connection's. */
+/** The complete spec of a request. The default `database` is the source connection's. Throws `invalid_request`. */
 export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {
-  const { Snapshot: snapshot, Verify: verify } = request;
-  const database = (snapshot ?? verify)?.database ?? connector.source.postgres?.connection.database ?? "";
+  const { Snapshot: snapshot, Verify: verify, Replay: replay } = request;
+  const database =
+    (snapshot ?? verify ?? replay)?.database ?? connector.source.postgres?.connection.database ?? "";
   if (verify) {
     const { schema, name, repair = "None", sample_percent: percent } = verify;
     const isSample = percent !== undefined && percent < 100;
     return { Verify: { database, schema, name, repair, ...(isSample ? { sample_percent: percent } : {}) } };
+  }
+  if (replay) {
+    const { schema, name, keys } = replay;
+    const violations = keyViolations(keys ?? []);
+    if (violations.length > 0) {
+      throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
+        violations,
+      });
+    }
+    return { Replay: { database, schema, name, ...(keys ? { keys } : {}) } };
   }
   if (!snapshot) return {};
   return {
@@ -48,7 +59,10 @@ export function isSameSpec(a: TaskSpec, b: TaskSpec): boolean {
 
 /** A canonical text of the spec, for a unique index: equal for equal specs only. */
 export function specKey(spec: TaskSpec): string {
-  const { Snapshot: s, Verify: v } = spec;
+  const { Snapshot: s, Verify: v, Replay: r } = spec;
+  // A thousand keys are more than an entry of an index can hold.
+  const keys = r?.keys && Bun.SHA256.hash(JSON.stringify(r.keys), "hex");
+  if (r) return JSON.stringify(["Replay", r.database, r.schema, r.name, keys ?? null]);
   if (v) return JSON.stringify(["Verify", v.database, v.schema, v.name, v.repair, v.sample_percent ?? 100]);
   return JSON.stringify(s ? ["Snapshot", s.database, s.schema, s.name, s.truncate, s.force_parallel] : []);
 }
@@ -73,8 +87,8 @@ export function claimTask(task: Task): Task {
   return { ...rest, state: "Running" };
 }
 
-/** Running → Done. `result`: of a verification. Throws `conflict` in any other state. */
-export function finishTask(task: Task, result: VerifyResult | null = null): Task {
+/** Running → Done. `result`: of a verification or a replay. Throws `conflict` in any other state. */
+export function finishTask(task: Task, result: TaskResult | null = null): Task {
   if (task.state !== "Running") throw refused(task, "finish");
   const { reason: _, next_attempt_at: __, ...rest } = task;
   return { ...rest, state: "Done", ...(result ? { result } : {}) };

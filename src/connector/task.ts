@@ -2,8 +2,9 @@
 // states.
 
 import { type Static, Type } from "@sinclair/typebox";
+import { GivenKeySchema, maxReplayKeys, type ReplayResult, ReplayResultSchema } from "./replay.ts";
 import { oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
-import { repairs, VerifyResultSchema } from "./verification.ts";
+import { repairs, type VerifyResult, VerifyResultSchema } from "./verification.ts";
 
 const identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 
@@ -29,6 +30,15 @@ const samplePercent = Type.Number({
     "Compare so many percent of the rows only, chosen by their keys, always the same ones; left out: all.",
 });
 
+const keys = Type.Array(GivenKeySchema, {
+  minItems: 1,
+  maxItems: maxReplayKeys,
+  description: `The rows to send, by their keys: at most ${maxReplayKeys.toLocaleString("en-US")}. Left out: all rows of the table.`,
+});
+const where = Type.Null({
+  description: "Has to be null or left out: rows are chosen by their keys alone.",
+});
+
 export const TaskRequestSchema = taggedUnion(
   {
     Snapshot: Type.Optional(
@@ -47,10 +57,19 @@ export const TaskRequestSchema = taggedUnion(
         sample_percent: Type.Optional(samplePercent),
       }),
     ),
+    Replay: Type.Optional(
+      strictObject({
+        ...snapshotTable,
+        database: Type.Optional(database),
+        keys: Type.Optional(keys),
+        where: Type.Optional(where),
+      }),
+    ),
   },
   {
     description:
-      "The kind of the task: `Snapshot` copies one table as of a single point in time. `Verify` compares one table at a Postgres sink with its source.",
+      "The kind of the task: `Snapshot` copies one table as of a single point in time. `Verify` compares one table at a Postgres sink with its source. " +
+      "`Replay` sends rows of one table to a webhook or Kafka again, as they are now.",
   },
 );
 export type TaskRequest = Static<typeof TaskRequestSchema>;
@@ -73,17 +92,26 @@ export const VerifySpecSchema = strictObject({
 /** A table to compare, every default filled. */
 export type VerifySpec = Static<typeof VerifySpecSchema>;
 
+export const ReplaySpecSchema = strictObject({
+  database,
+  ...snapshotTable,
+  keys: Type.Optional(keys),
+});
+/** Rows to send again. Without `keys`: the whole table. */
+export type ReplaySpec = Static<typeof ReplaySpecSchema>;
+
 export const TaskSpecSchema = taggedUnion({
   Snapshot: Type.Optional(SnapshotSpecSchema),
   Verify: Type.Optional(VerifySpecSchema),
+  Replay: Type.Optional(ReplaySpecSchema),
 });
 export type TaskSpec = Static<typeof TaskSpecSchema>;
 
 /** The table of a task. */
 export type TaskTable = Pick<SnapshotSpec, "database" | "schema" | "name">;
 
-export function tableOfTask({ Snapshot, Verify }: TaskSpec): TaskTable {
-  const table = Snapshot ?? Verify;
+export function tableOfTask({ Snapshot, Verify, Replay }: TaskSpec): TaskTable {
+  const table = Snapshot ?? Verify ?? Replay;
   if (!table) throw new Error("a task of no kind");
   return table;
 }
@@ -99,6 +127,12 @@ export const TaskProgressSchema = strictObject({
 });
 export type TaskProgress = Static<typeof TaskProgressSchema>;
 
+export const TaskResultSchema = Type.Union([VerifyResultSchema, ReplayResultSchema], {
+  description:
+    "What a `Verify` or a `Replay` task has come to. Left out before it is done, and for other tasks.",
+});
+export type TaskResult = Static<typeof TaskResultSchema>;
+
 export const TaskSchema = strictObject({
   id: Type.String(),
   state: TaskStateSchema,
@@ -108,6 +142,16 @@ export const TaskSchema = strictObject({
   attempt: Type.Integer({ minimum: 0, description: "Attempts that have failed so far." }),
   next_attempt_at: Type.Optional(timestamp()),
   progress: Type.Optional(TaskProgressSchema),
-  result: Type.Optional(VerifyResultSchema),
+  result: Type.Optional(TaskResultSchema),
 });
 export type Task = Static<typeof TaskSchema>;
+
+/** What a comparison has found; null: the task is another one, or is not done. */
+export function verifyResultOf({ spec, result }: Pick<Task, "spec" | "result">): VerifyResult | null {
+  return spec.Verify && result && "extra" in result ? result : null;
+}
+
+/** What a replay has sent; null: the task is another one, or is not done. */
+export function replayResultOf({ spec, result }: Pick<Task, "spec" | "result">): ReplayResult | null {
+  return spec.Replay && result && !("extra" in result) ? result : null;
+}

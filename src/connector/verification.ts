@@ -50,7 +50,7 @@ export const VerifyResultSchema = strictObject(
       }),
     ),
   },
-  { description: "What a `Verify` task has found. Left out before it is done, and for other tasks." },
+  { description: "What a `Verify` task has found." },
 );
 export type VerifyResult = Static<typeof VerifyResultSchema>;
 

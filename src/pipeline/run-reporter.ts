@@ -1,8 +1,7 @@
 // What a run reports and asks for. Whoever runs the pipeline decides where reports go.
 
 import type { Position } from "../change/checkpoint.ts";
-import type { TaskSpec } from "../connector/task.ts";
-import type { VerifyResult } from "../connector/verification.ts";
+import type { TaskResult, TaskSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { CopyPhase } from "../sink/copy-sink.ts";
 import type { SetAsideTable } from "../sink/sink-events.ts";
@@ -85,12 +84,13 @@ export interface RunReporter {
 
 /** A task that waits for the run. */
 export interface OfferedTask {
+  readonly id: string;
   readonly spec: TaskSpec;
   /** Takes the task over. False: it was cancelled. */
   claim(): Promise<boolean>;
   progress(rows: number, bytes: number, estimatedRows: number): void;
-  /** `result`: of a verification. */
-  done(result?: VerifyResult): void;
+  /** `result`: of a verification or a replay. */
+  done(result?: TaskResult): void;
   failed(error: MillraceError): void;
 }
 

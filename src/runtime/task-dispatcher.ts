@@ -1,7 +1,7 @@
 // Dispatches the tasks of one connector to its run: offers tasks that are due, answers claims, and stores results.
 // src/connector/task-state.ts decides which transitions are allowed, inside the store's transaction.
 
-import type { Task, TaskProgress } from "../connector/task.ts";
+import { type Task, type TaskProgress, type TaskResult, verifyResultOf } from "../connector/task.ts";
 import { claimTask, failTask, finishTask, isEligible, recoverTask } from "../connector/task-state.ts";
 import type { Term } from "../connector/term.ts";
 import type { VerifyResult } from "../connector/verification.ts";
@@ -126,8 +126,8 @@ export class TaskDispatcher {
     });
   }
 
-  /** `result`: of a verification. */
-  done(taskId: string, result: VerifyResult | null): void {
+  /** `result`: of a verification or a replay. */
+  done(taskId: string, result: TaskResult | null): void {
     this.#ended(taskId, ({ progress }) => this.#finish(taskId, progress, result));
   }
 
@@ -190,12 +190,13 @@ export class TaskDispatcher {
 
   // Each of these may run twice, when the store made the transition and its answer was lost.
 
-  async #finish(taskId: string, progress: TaskProgress | null, result: VerifyResult | null): Promise<void> {
+  async #finish(taskId: string, progress: TaskProgress | null, result: TaskResult | null): Promise<void> {
     const task = await this.#change(taskId, (current) =>
       current.state === "Running" ? finishTask(withProgress(current, progress), result) : null,
     );
     this.context.log.info({ task: taskId }, "task done");
-    if (result !== null && task) this.context.onVerified(task, result);
+    const verified = task && verifyResultOf(task);
+    if (verified) this.context.onVerified(task, verified);
   }
 
   async #fail(taskId: string, error: MillraceError, progress: TaskProgress | null): Promise<void> {

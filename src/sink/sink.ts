@@ -18,6 +18,7 @@ import type { TableShape } from "../change/relation.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { Term } from "../connector/term.ts";
 import type { CopySink } from "./copy-sink.ts";
+import type { ReplaySink } from "./replay-sink.ts";
 import type { SinkEvents, UnreadableTable } from "./sink-events.ts";
 import type { VerifySink } from "./verify-sink.ts";
 
@@ -68,6 +69,8 @@ export interface Sink extends AsyncDisposable {
 
   /** Absent: nobody can read what was delivered. */
   readonly verification?: VerifySink;
+  /** Absent: nothing is sent here that could be sent again. */
+  readonly replays?: ReplaySink;
 
   /** Writes a batch. The batch's memory is not used any more once it returns. */
   write(batch: ChangeBatch): Promise<void>;
@@ -116,10 +119,7 @@ export interface IncompleteRows {
 /** What a sink is made with, apart from its configuration. */
 export interface SinkContext {
   readonly connectorId: string;
-  /**
-   * Names the one service that may run this connector. What bears both names at the sink and is not this run's is left of
-   * an earlier one, and may be ended when it stands in the way, unless its term is higher than `term`.
-   */
+  /** Names the one service that may run this connector. What bears both names is an earlier run's, unless its term is higher. */
   readonly owner?: string | undefined;
   /** A sink that can tell refuses what a run of a lower term writes, with `lease_lost`. */
   readonly term?: Term | undefined;

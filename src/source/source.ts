@@ -16,6 +16,7 @@ import type { TableShape } from "../change/relation.ts";
 import type { Term } from "../connector/term.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { ChangeStream } from "./change-stream.ts";
+import type { KeySource } from "./key-source.ts";
 import type { SourceState } from "./source-state.ts";
 import type { SnapshotPoint, TableSource } from "./table-source.ts";
 import type { VerifySource } from "./verify-source.ts";
@@ -25,6 +26,8 @@ export interface Source extends TableSource, AsyncDisposable {
   readonly database: string;
   /** Absent: its rows cannot be compared with a sink's. */
   readonly verification?: VerifySource;
+  /** Absent: its rows cannot be chosen by their keys. */
+  readonly keys?: KeySource;
 
   /**
    * The selected tables as they are now. It changes nothing at the source: each table's coverage says which of its changes were not
@@ -104,10 +107,7 @@ export interface KeptLog {
 export interface SourceContext {
   readonly connectorId?: string;
   readonly signal: AbortSignal;
-  /**
-   * Names the one service that may run this connector. What bears the name at the source and is not this run's is left of an earlier
-   * run, and may be ended, unless its term is higher than `term`.
-   */
+  /** Names the one service that may run this connector. What bears it at the source is an earlier run's, unless its term is higher. */
   readonly owner?: string | undefined;
   /** Whoever meets what a higher term has made, or is told of it by the state, ends with `lease_lost`. */
   readonly term?: Term | undefined;

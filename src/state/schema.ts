@@ -19,8 +19,7 @@ import {
 } from "drizzle-orm/pg-core";
 import type { AttemptNote, ParkedCause } from "../connector/parking.ts";
 import type { HistoryComponent, Status } from "../connector/status.ts";
-import type { TaskSpec, TaskState } from "../connector/task.ts";
-import type { VerifyResult } from "../connector/verification.ts";
+import type { TaskResult, TaskSpec, TaskState } from "../connector/task.ts";
 
 /** The Postgres schema of the tables and of the record of applied migrations. */
 export const schemaName = "millrace";
@@ -96,8 +95,8 @@ export const tasks = millrace.table(
     bytes: bigint("bytes", { mode: "number" }).notNull(),
     estimatedRows: bigint("estimated_rows", { mode: "number" }).notNull(),
     createdAt: instant("created_at").notNull(),
-    /** What a verification has found. */
-    result: jsonb("result").$type<VerifyResult>(),
+    /** What a verification has found, or a replay has sent. */
+    result: jsonb("result").$type<TaskResult>(),
   },
   (table) => [
     index("tasks_by_connector").on(table.connectorId, table.sequence),

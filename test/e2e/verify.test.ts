@@ -93,7 +93,7 @@ test("what differs is told by result, table, metrics and exit code, and mended",
   const { result, state, reason } = await done(task.id);
   expect([state, reason]).toEqual(["Done", undefined]);
   expect(result).toMatchObject({ rows: 20_000, missing: 1, extra: 0, changed: 1, repaired: 0 });
-  expect(result?.statements).toHaveLength(2);
+  expect(result).toHaveProperty("statements.length", 2);
   // The run reports its tables a moment after it has begun.
   const shown = await waitFor("the table", verified);
   expect(shown).toMatchObject({ rows: 20_000, differing: 2, as_of_lsn: result!.as_of_lsn });
@@ -127,7 +127,7 @@ test("a comparison goes on after kill -9, and under a log that grows", async () 
   await server.query("update orders set v = v || ' new' where id % 100 = 0", "shop");
   const { state, result } = await done(task.id);
   expect(state).toBe("Done");
-  expect((result?.repaired ?? 0) >= 0).toBe(true);
+  expect(result).toMatchObject({ repaired: expect.any(Number) });
   expect((await done((await create("None")).id)).result).toMatchObject({ missing: 0, extra: 0, changed: 0 });
 });
 

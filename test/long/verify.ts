@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Task, VerifySpec } from "../../src/connector/task.ts";
+import { type Task, type VerifySpec, verifyResultOf } from "../../src/connector/task.ts";
 import type { VerifyResult } from "../../src/connector/verification.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
@@ -106,8 +106,9 @@ async function resultOf(id: string): Promise<VerifyResult> {
     return task?.state === "Done" && task;
   };
   const task = await waitFor(`task ${id}`, look, { timeoutMs: 300_000 });
-  if (!task.result) throw new Error("a verification without a result");
-  return task.result;
+  const result = verifyResultOf(task);
+  if (!result) throw new Error("a verification without a result");
+  return result;
 }
 
 test(`${rounds} rounds under load and kill -9 tell no difference`, async () => {

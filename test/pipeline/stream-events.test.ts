@@ -63,6 +63,7 @@ function batchOf(...commits: readonly bigint[]): ChangeBatch {
 }
 
 const task: OfferedTask = {
+  id: "1",
   spec: { Snapshot: { database: "d", schema: "s", name: "t", truncate: false, force_parallel: false } },
   claim: async () => true,
   progress: () => {},

@@ -1,8 +1,7 @@
 // The snapshot tasks of a rig over its runs, as the service's desk keeps them: a run that fails fails those that it had claimed, and one
 // that was stopped or has died leaves them to the next, where they are to go on.
 
-import type { TaskSpec } from "../../src/connector/task.ts";
-import type { VerifyResult } from "../../src/connector/verification.ts";
+import type { TaskResult, TaskSpec } from "../../src/connector/task.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
@@ -31,10 +30,11 @@ export class RigTasks {
         return true;
       };
       const task = {
+        id,
         spec,
         claim,
         progress: () => {},
-        done: (result?: VerifyResult) => end(result ?? null),
+        done: (result?: TaskResult) => end(result ?? null),
         failed: end,
       };
       const open: RigTask = { task, isClaimed: false };

@@ -6,6 +6,7 @@ import type { Lsn } from "../../src/change/lsn.ts";
 import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { ReplaySpec, TaskResult } from "../../src/connector/task.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
 import { type CopyPace, webhookCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
@@ -124,6 +125,19 @@ export class WebhookLife {
         progress: () => {},
         done: () => resolve(null),
         failed: resolve,
+      });
+    });
+  }
+
+  /** What a replay has sent. Rejects with why it failed. `id`: the same for each attempt of one task. */
+  async replay(spec: ReplaySpec, id = `task-${++this.#taskCount}`): Promise<TaskResult | undefined> {
+    return await new Promise((done, failed) => {
+      this.#tasks.offer(id, {
+        spec: { Replay: spec },
+        claim: async () => true,
+        progress: () => {},
+        done,
+        failed,
       });
     });
   }

@@ -150,6 +150,10 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
       summary: "Compare one table with its source",
       value: { Verify: { schema: "public", name: "orders", repair: "DryRun" } },
     },
+    replay: {
+      summary: "Send two rows again",
+      value: { Replay: { schema: "public", name: "orders", keys: [{ id: 7 }, { id: "8" }] } },
+    },
   },
   retryAllParked: { all: { summary: "All that is parked", value: {} } },
   discardAllParked: {

@@ -13,6 +13,7 @@ import {
 } from "../../connector/config/source-config.ts";
 import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "../../connector/config/webhook-config.ts";
 import { ConnectorConfigSchema, ConnectorRequestSchema } from "../../connector/connector.ts";
+import { ReplayResultSchema } from "../../connector/replay.ts";
 import {
   HealthSchema,
   RunProgressSchema,
@@ -105,6 +106,7 @@ export const namedParts = {
   TableCopy: TableCopySchema,
   TaskSpec: TaskSpecSchema,
   VerifyResult: VerifyResultSchema,
+  ReplayResult: ReplayResultSchema,
   Verified: VerifiedSchema,
   TestType: TestTypeSchema,
   TestStatus: TestStatusSchema,

@@ -20,7 +20,8 @@ const details = {
     tags,
     summary: "Create a task",
     description:
-      "`Snapshot` copies one table as of a single point in time, beside the stream of changes. When an identical " +
+      "`Snapshot` copies one table as of a single point in time, beside the stream of changes. `Verify` compares one " +
+      "table with its source. `Replay` sends rows to a webhook or Kafka again. When an identical " +
       "task is pending or running, that one is returned.",
   },
   getTask: { operationId: "getTask", tags, summary: "Get a task" },

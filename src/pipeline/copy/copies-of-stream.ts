@@ -1,6 +1,7 @@
 // Runs what a streaming run does beside its stream: tasks, first copies of tables that are added later, and comparisons after a lost slot. Divides
 // the connections between them.
 
+import { replayForTask } from "../replay/replay-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
 import type { StreamPosition } from "../stream-position.ts";
@@ -74,7 +75,8 @@ export function copiesOfStream(
     stop,
     limit,
     work: async (task: OfferedTask, signal) => {
-      const { Verify: verify } = task.spec;
+      const { Verify: verify, Replay: replay } = task.spec;
+      if (replay) return await replayForTask(ofTasks, context, task, replay, signal);
       if (verify) return await verifyForTask(ofVerifications, context, task, verify, signal);
       await copyForTask(ofTasks, context, task, signal);
       return undefined;

@@ -11,7 +11,7 @@ import { CopyPoints } from "./copy-points.ts";
 
 export interface CopyEnvironment {
   readonly source: Source;
-  readonly sink: Pick<Sink, "copies" | "flush" | "verification">;
+  readonly sink: Pick<Sink, "copies" | "flush" | "verification" | "replays">;
   /** Hears how far the table of each copy has come. */
   readonly states: CopyStates;
   readonly pace: CopyPace;

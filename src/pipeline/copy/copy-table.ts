@@ -2,7 +2,7 @@
 // decided when the copy began: see sink/copy-sink.ts.
 
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
-import { type PageRange, RangesLeft, type TableSize } from "../../change/page-range.ts";
+import { RangesLeft, type TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
@@ -95,10 +95,21 @@ export async function copyChunks(
   const ranges = new RangesLeft(size, done, rangeCut(pace, parallel), begun);
   const next = () => (stop?.aborted ? null : ranges.next());
   await concurrently(parallel, next, async (range) => {
-    ranges.copied(range, await copyChunk(environment, of, points, range, rows));
+    const part = { kind: "range", range } as const;
+    ranges.copied(range, await copyChunk(environment, of, points, part, rows));
   });
   signal.throwIfAborted();
   return ranges.isDone;
+}
+
+/** Copies the rows of these keys, as one chunk. Throws as `copyChunks` does. */
+export async function copyKeys(
+  environment: CopyEnvironment,
+  of: StartedTable,
+  points: CopyPoints,
+  keys: readonly RowKey[],
+): Promise<void> {
+  await copyChunk(environment, of, points, { kind: "rows", keys }, new RowsTaken(0, of.progress));
 }
 
 /**
@@ -158,23 +169,26 @@ async function copyChunk(
   environment: CopyEnvironment,
   of: StartedTable,
   points: CopyPoints,
-  range: PageRange | null,
+  part: CopyPart | null,
   rows: RowsTaken,
 ): Promise<number> {
   const { source, passed, permits } = environment;
   const { table, copy, started, signal } = of;
   const isBeside = copy.stream === "runs";
-  const part = range ? ({ kind: "range", range } as const) : undefined;
   let beganMs = 0;
   await points.use(async (point) => {
     // Without a slot: a copy that the stream stands still for may wait for one.
     if (isBeside) await passed(point.lsn, signal);
     await permits.within(1, signal, async () => {
       beganMs = performance.now();
-      const progress = (taken: number, bytes: number) => rows.report(range, taken, bytes);
-      const told = !range && of.phase && { phase: of.phase };
-      await read({ source }, { table, form: started.form, part, signal }, point, progress, (chunk) =>
-        copy.take({ ...chunk, ...told }),
+      const progress = (taken: number, bytes: number) => rows.report(part, taken, bytes);
+      const told = !part && of.phase && { phase: of.phase };
+      await read(
+        { source },
+        { table, form: started.form, part: part ?? undefined, signal },
+        point,
+        progress,
+        (chunk) => copy.take({ ...chunk, ...told }),
       );
     });
   });
@@ -232,7 +246,7 @@ function throwReadFailure(error: unknown): never {
 
 /** Sums up the progress of a table's chunks. */
 class RowsTaken {
-  readonly #chunks = new Map<PageRange | null, { readonly rows: number; readonly bytes: number }>();
+  readonly #chunks = new Map<CopyPart | null, { readonly rows: number; readonly bytes: number }>();
   #rows: number;
   #bytes = 0;
 
@@ -245,9 +259,9 @@ class RowsTaken {
     if (before > 0) progress(before, 0);
   }
 
-  report(range: PageRange | null, rows: number, bytes: number): void {
-    const before = this.#chunks.get(range) ?? { rows: 0, bytes: 0 };
-    this.#chunks.set(range, { rows, bytes });
+  report(part: CopyPart | null, rows: number, bytes: number): void {
+    const before = this.#chunks.get(part) ?? { rows: 0, bytes: 0 };
+    this.#chunks.set(part, { rows, bytes });
     this.#rows += rows - before.rows;
     this.#bytes += bytes - before.bytes;
     this.progress(this.#rows, this.#bytes);

@@ -1,12 +1,11 @@
 // Runs the tasks of a streaming run: a few at once, but only one per table.
 
-import { type TaskTable, tableOfTask } from "../../connector/task.ts";
-import type { VerifyResult } from "../../connector/verification.ts";
+import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/task.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 
-/** Carries a task out. Returns the result of a verification. */
-export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<VerifyResult | undefined>;
+/** Carries a task out. Returns the result of a verification or a replay. */
+export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<TaskResult | undefined>;
 
 export interface RunningTasksOptions {
   readonly tasks: TaskInbox;

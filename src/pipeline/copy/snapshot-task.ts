@@ -134,6 +134,7 @@ export async function runTaskWithoutStream(
   if (!(await task.claim())) return;
   try {
     if (task.spec.Verify) throw noStream();
+    if (task.spec.Replay) throw noReplay();
     const { source, sink } = environment;
     const table = findTable(await listTables(), source.database, task);
     const mode = task.spec.Snapshot?.truncate ? "replace" : "merge";
@@ -151,6 +152,14 @@ function noStream(): MillraceError {
   return new MillraceError(
     "unsupported_kind",
     "Without a stream the sink has the rows of the last round, and the source has gone on since: there is no place of the log at which both could be compared.",
+  );
+}
+
+/** Without a stream nothing says which rows are newer than others. */
+export function noReplay(): MillraceError {
+  return new MillraceError(
+    "unsupported_kind",
+    "Without a stream each round sends all rows again, and nothing tells which of two rows is newer. Start the connector for another round.",
   );
 }
 

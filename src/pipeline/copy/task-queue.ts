@@ -8,12 +8,13 @@ export class TaskQueue implements TaskInbox {
   #listener: (() => void) | null = null;
 
   /** Ignores a task that is offered again while it waits or runs. */
-  offer(taskId: string, task: OfferedTask): void {
+  offer(taskId: string, task: Omit<OfferedTask, "id">): void {
     if (this.#offered.has(taskId)) return;
     this.#offered.add(taskId);
     const forget = () => this.#offered.delete(taskId);
     this.#tasks.push({
       ...task,
+      id: taskId,
       claim: async () => {
         const isOurs = await task.claim();
         if (!isOurs) forget();

@@ -5,8 +5,7 @@ import type { SinkConfig } from "../../connector/config/sink-config.ts";
 import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
-import type { TaskProgress, TaskSpec } from "../../connector/task.ts";
-import type { VerifyResult } from "../../connector/verification.ts";
+import type { TaskProgress, TaskResult, TaskSpec } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { TablesReport } from "../../pipeline/table-states.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
@@ -43,7 +42,7 @@ export interface RunEvents {
   /** Whether the worker may execute the task now. */
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
-  taskDone(taskId: string, result: VerifyResult | null): void;
+  taskDone(taskId: string, result: TaskResult | null): void;
   taskFailed(taskId: string, error: MillraceError): void;
   loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
   saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;

@@ -6,9 +6,8 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
-import type { TaskSpec } from "../../connector/task.ts";
+import type { TaskResult, TaskSpec } from "../../connector/task.ts";
 import type { Term } from "../../connector/term.ts";
-import type { VerifyResult } from "../../connector/verification.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { RefusedTable } from "../../errors/millrace-error.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
@@ -73,7 +72,7 @@ export type FromReplicationWorker =
       readonly bytes: number;
       readonly estimatedRows: number;
     }
-  | { readonly type: "task.done"; readonly taskId: string; readonly result: VerifyResult | null }
+  | { readonly type: "task.done"; readonly taskId: string; readonly result: TaskResult | null }
   | { readonly type: "task.failed"; readonly taskId: string; readonly error: WireError }
   | StoreRequest
   | LogLine

@@ -46,6 +46,7 @@ export function offeredTask(
   { taskId, spec }: Extract<ToReplicationWorker, { type: "task.offer" }>,
 ): OfferedTask {
   return {
+    id: taskId,
     spec,
     claim: async () => (await main.request({ type: "task.claim", taskId })) === "claimed",
     progress: (rows, bytes, estimatedRows) =>

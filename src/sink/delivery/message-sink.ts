@@ -5,6 +5,7 @@ import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { CopySink } from "../copy-sink.ts";
+import type { ReplaySink } from "../replay-sink.ts";
 import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
 import { MessageCopies } from "./copy/message-copies.ts";
@@ -27,6 +28,7 @@ export function createMessageSink(context: MessageSinkContext, line: MessagePort
 class MessageSink implements Sink {
   private readonly line: SinkLine;
   readonly copies: CopySink;
+  readonly replays: ReplaySink;
   #closed: Promise<void> | null = null;
   /** Null: nothing was told of them yet, and what an earlier run has told is over. */
   #unreadable: readonly UnreadableTable[] | null = null;
@@ -36,7 +38,9 @@ class MessageSink implements Sink {
     private readonly context: MessageSinkContext,
   ) {
     this.line = new SinkLine(client);
-    this.copies = new MessageCopies(this.line, (table) => this.#canBeRead(table));
+    const copies = new MessageCopies(this.line, (table) => this.#canBeRead(table));
+    this.copies = copies;
+    this.replays = { begin: (table, replay, stop) => copies.beginReplay(table, replay, stop) };
   }
 
   async open(): Promise<Checkpoint | null> {

@@ -20,6 +20,7 @@ export const RowPart = {
   truncate: 4,
   transactionBegin: 5,
   transactionEnd: 6,
+  replay: 7,
 } as const;
 export type RowPart = (typeof RowPart)[keyof typeof RowPart];
 
@@ -29,7 +30,7 @@ export interface RowMoment {
   readonly commitTimeUs: number;
   /**
    * Index in its transaction; of a snapshot's row: which of the equal rows it is, 0 when the table has a
-   * key.
+   * key; of a replay's row: what tells the replay from others.
    */
   readonly ordinal: number;
   readonly part: RowPart;

@@ -14,6 +14,7 @@ import { watchSession } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream } from "../change-stream.ts";
+import type { KeySource } from "../key-source.ts";
 import type { ExcludedTable, KeptLog, Source, SourceContext } from "../source.ts";
 import type { SnapshotPoint, TableRows } from "../table-source.ts";
 import type { VerifySource } from "../verify-source.ts";
@@ -70,15 +71,13 @@ export class PostgresSource implements Source {
   readonly #shapes: StreamShapes;
   readonly #generated: GeneratedColumns;
   readonly #excluded: ExcludedTables;
-  /**
-   * How many silent changes had been found before each point was taken, and before the earliest point as of which a
-   * table was read.
-   */
+  /** How many silent changes had been found before each point was taken, and before the first one that a table was read as of. */
   readonly #foundBefore = new WeakMap<SnapshotPoint, number>();
   readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();
   readonly excluded = (): readonly ExcludedTable[] => this.#excluded.tables;
   readonly verification: VerifySource;
+  readonly keys: KeySource;
   /** Where changes are streamed, an absent table is only a warning. */
   readonly absent = (): null => null;
 
@@ -97,6 +96,7 @@ export class PostgresSource implements Source {
     this.#slot = new SourceSlot(slot, config.connection, context, checkPermits);
     this.#reader = new TableReader(config.connection, this.#selection, context.signal, context, checkPermits);
     this.verification = this.#reader;
+    this.keys = this.#reader.keys;
     this.#silentChanges = new SilentChanges(state, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );

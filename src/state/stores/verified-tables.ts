@@ -1,7 +1,7 @@
 // When each table was last compared with its source as a whole, and what was found. It is stored with the end of the task that has compared it.
 
 import { asc, eq } from "drizzle-orm";
-import type { Task } from "../../connector/task.ts";
+import { type Task, verifyResultOf } from "../../connector/task.ts";
 import type { VerifiedTable } from "../../connector/verification.ts";
 import { type Database, stored } from "../database.ts";
 import { verifiedTables } from "../schema.ts";
@@ -10,9 +10,11 @@ import { verifiedTables } from "../schema.ts";
 export async function recordVerified(
   database: Database,
   connectorId: string,
-  { spec: { Verify: spec }, result }: Task,
+  task: Task,
   at: Date,
 ): Promise<void> {
+  const { Verify: spec } = task.spec;
+  const result = verifyResultOf(task);
   if (!spec || !result || spec.sample_percent !== undefined) return;
   const { schema, name } = spec;
   const { as_of_lsn: asOfLsn, rows, missing, extra, changed, repaired } = result;

@@ -97,6 +97,7 @@ class Rig implements Disposable {
 
   task(name: string, truncate: boolean): OfferedTask {
     return {
+      id: "1",
       spec: { Snapshot: { database: "db", schema: "public", name, truncate, force_parallel: false } },
       claim: async () => true,
       progress: () => {},

@@ -14,10 +14,14 @@ import { Failure } from "../../../parts/notice.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
 import { bytes, shortCount } from "../../../text/numbers.ts";
 import { Found } from "./found.tsx";
+import { MissingKeys } from "./missing-keys.tsx";
+import { resultsOf } from "./results-of.ts";
 import {
   comparisonText,
   foundText,
   isEqual,
+  replayText,
+  sentText,
   type TaskAction,
   taskActions,
   taskNote,
@@ -33,8 +37,9 @@ interface TaskItemProps {
 }
 
 export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
-  const { Snapshot: copy, Verify: comparison } = task.spec;
-  const spec = copy ?? comparison;
+  const { Snapshot: copy, Verify: comparison, Replay: replay } = task.spec;
+  const spec = copy ?? comparison ?? replay;
+  const { found, sent } = resultsOf(task);
   const table = spec ? `${spec.schema}.${spec.name}` : task.id;
   const note = taskNote(task, entry.status, useNow());
   const isFailing = task.state === "Failed" || task.state === "Pending";
@@ -51,15 +56,18 @@ export function TaskItem({ entry, task, canAct, show }: TaskItemProps) {
         {copy?.truncate && <span>removes rows that the source lacks</span>}
         {copy?.force_parallel && <span>in several chunks</span>}
         {comparison && <span>{comparisonText(comparison)}</span>}
+        {replay && <span>{replayText(replay)}</span>}
         {note && <span>{note}</span>}
         {task.progress && task.progress.rows > 0 && task.state !== "Running" && (
           <span>{progressText(task)}</span>
         )}
-        {task.result && <span class={isEqual(task.result) ? "" : "wrong"}>{foundText(task.result)}</span>}
+        {found && <span class={isEqual(found) ? "" : "wrong"}>{foundText(found)}</span>}
+        {sent && <span>{sentText(sent)}</span>}
       </div>
       {task.state === "Running" && <TaskProgress table={table} task={task} />}
       {task.reason && <Reason text={task.reason} class={`small ${isFailing ? "wrong" : "soft"}`} />}
-      {task.result && <Found result={task.result} />}
+      {found && <Found result={found} />}
+      {sent && sent.missing.length > 0 && <MissingKeys keys={sent.missing} />}
       {canAct && <TaskButtons {...{ id: entry.connector.id, task, table, show }} />}
     </li>
   );

@@ -1,7 +1,8 @@
 // A task in the words of the page, and what can be done to it. Pure.
 
+import type { ReplayResult } from "../../../../src/connector/replay.ts";
 import type { ConnectorStatus } from "../../../../src/connector/status.ts";
-import type { Task, TaskState, VerifySpec } from "../../../../src/connector/task.ts";
+import type { ReplaySpec, Task, TaskState, VerifySpec } from "../../../../src/connector/task.ts";
 import type { VerifyResult } from "../../../../src/connector/verification.ts";
 import type { Tone } from "../../../connector/condition.ts";
 import { plural } from "../../../text/numbers.ts";
@@ -38,6 +39,7 @@ export function waitsForConnector({ state, status }: ConnectorStatus): boolean {
 }
 
 export function taskNoun({ spec }: Task): string {
+  if (spec.Replay) return "Replay";
   return spec.Verify ? "Comparison" : "Copy";
 }
 
@@ -45,6 +47,15 @@ export function comparisonText({ repair, sample_percent: percent }: VerifySpec):
   const what = percent === undefined ? "compares with the source" : `compares ${percent} % with the source`;
   if (repair === "None") return what;
   return `${what}, ${repair === "Apply" ? "repairs what differs" : "shows how to repair"}`;
+}
+
+export function replayText({ keys }: ReplaySpec): string {
+  return keys ? `sends ${plural(keys.length, "row")} again` : "sends the whole table again";
+}
+
+export function sentText({ rows, missing }: ReplayResult): string {
+  const absent = missing.length > 0 ? `, ${plural(missing.length, "key")} without a row` : "";
+  return `${plural(rows, "row")} sent${absent}`;
 }
 
 export function isEqual({ missing, extra, changed }: VerifyResult): boolean {

@@ -5,6 +5,7 @@ import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
+import type { RowMoment } from "../../format/idempotency-key.ts";
 import { keyHash } from "../../format/row-identity.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
@@ -31,6 +32,8 @@ export interface ChunkOptions {
   readonly progress: (rows: number, bytes: number) => void;
   /** Lets I/O happen. */
   readonly yieldToIo: () => Promise<void>;
+  /** Of rows that are sent again. */
+  readonly moment?: RowMoment | null;
 }
 
 /** Rows that a chunk beside the stream leaves out: the stream has touched them since the chunk's point. */
@@ -65,7 +68,7 @@ export class ChunkRows {
     readonly leftOut: LeftOut | null,
     private readonly options: ChunkOptions,
   ) {
-    this.#rows = new CopyRows(table, origin);
+    this.#rows = new CopyRows(table, origin, options.moment ?? null);
     this.#outlet = options.transport.chunk({
       sent: (count, bytes) => this.#sent(count, bytes),
       isIncremental: leftOut !== null,

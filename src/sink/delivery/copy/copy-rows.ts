@@ -3,7 +3,7 @@
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
-import { RowPart } from "../../format/idempotency-key.ts";
+import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
 import type { RowContext } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
@@ -18,7 +18,7 @@ const emptyView = new TupleView();
 export class CopyRows {
   readonly #after = new TupleView();
   readonly #context: RowContext;
-  readonly #moment: { commitTimeUs: number; ordinal: number; part: RowPart };
+  readonly #moment: { -readonly [K in keyof RowMoment]: RowMoment[K] };
   readonly #touches: number[] = [];
   readonly #row: { -readonly [K in keyof PlannedRow]: PlannedRow[K] };
   readonly #equals: EqualRows | null;
@@ -26,6 +26,8 @@ export class CopyRows {
   constructor(
     private readonly table: CompiledTable,
     origin: CopyOrigin,
+    /** Of rows that are sent again: the same whenever they are read. Null: their idempotency keys have the origin's time. */
+    moment: RowMoment | null,
   ) {
     this.#equals = table.relation.key.length === 0 ? new EqualRows() : null;
     this.#context = {
@@ -40,7 +42,9 @@ export class CopyRows {
       xid: 0,
       snapshot: true,
     };
-    this.#moment = { commitTimeUs: origin.timeUs, ordinal: 0, part: RowPart.snapshot };
+    this.#moment = moment
+      ? { ...moment }
+      : { commitTimeUs: origin.timeUs, ordinal: 0, part: RowPart.snapshot };
     this.#row = {
       arena: new Uint8Array(),
       before: emptyView,

@@ -3,17 +3,20 @@
 
 import { isStillCopyOf } from "../../../change/copy-fingerprint.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
-import { toMillraceError } from "../../../errors/millrace-error.ts";
+import { MillraceError, toMillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
+import type { ReplayOf } from "../../replay-sink.ts";
 import type { CopyMessage, FromDelivery } from "../line/line-messages.ts";
 import { holdsCopy, withMissed } from "../record/sink-record.ts";
 import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
+import { CopyRecord, ReplayRecord } from "./beside-record.ts";
 import { BlockingMessageCopy } from "./blocking-copy.ts";
 import { type ChunkOptions, copyCancelled } from "./chunk-rows.ts";
 import type { Chunk, DeliveryContext } from "./copy-context.ts";
 import { IncrementalMessageCopy } from "./incremental-copy.ts";
 import { canStreamGoOn } from "./recorded-copies.ts";
+import { replayBlocker } from "./replay.ts";
 
 export interface DeliveryCopiesOptions {
   readonly chunk: Omit<ChunkOptions, "progress">;
@@ -57,6 +60,10 @@ export class DeliveryCopies implements ChangeWatch {
         this.#chunks.get(message.chunk)?.rows.cancel();
         this.#chunks.delete(message.chunk);
         return;
+      case "copy.left":
+        return this.#ask(message, async (copy) =>
+          copy instanceof IncrementalMessageCopy ? copy.left() : [],
+        );
       case "copy.finish":
         return this.#ask(message, (copy) => copy.finish());
       case "copy.end":
@@ -102,6 +109,10 @@ export class DeliveryCopies implements ChangeWatch {
   }
 
   async #begin(message: CopyMessage<"begin">): Promise<void> {
+    if (message.replay) {
+      this.#beginReplay(message, message.replay);
+      return;
+    }
     const { copy, handle, table: shape, mode, stream } = message;
     const { begun, maxUndelivered, maxTouched } = this.options;
     const delivering = begun();
@@ -110,11 +121,30 @@ export class DeliveryCopies implements ChangeWatch {
     const subject = { table, shape, mode, isFirst };
     const isIncremental = this.#canStreamGoOn(message);
     if (isFirst && stream === "runs") await this.#expectChanges(message, table);
+    const record = new CopyRecord(subject, delivering.recorded);
     const underWay = isIncremental
-      ? new IncrementalMessageCopy(subject, delivering, maxUndelivered, maxTouched)
+      ? new IncrementalMessageCopy(subject, delivering, record, maxUndelivered, maxTouched)
       : new BlockingMessageCopy(subject, delivering, maxUndelivered);
     this.#copies.set(copy, underWay);
     this.#reply(message.id, isIncremental ? "runs" : "waits");
+  }
+
+  /** The table may have a copy or not: for it, nothing changes. */
+  #beginReplay({ id, copy, handle, table: shape, mode }: CopyMessage<"begin">, replay: ReplayOf): void {
+    const { begun, maxUndelivered, maxTouched, filter } = this.options;
+    const blocker = replayBlocker(shape, filter);
+    if (blocker !== null) {
+      this.#fail(id, new MillraceError("unsupported_kind", blocker));
+      return;
+    }
+    const delivering = begun();
+    const subject = { table: this.options.table(handle), shape, mode, isFirst: false };
+    const record = new ReplayRecord(subject, delivering.recorded, replay);
+    this.#copies.set(
+      copy,
+      new IncrementalMessageCopy(subject, delivering, record, maxUndelivered, maxTouched),
+    );
+    this.#reply(id, "runs");
   }
 
   #canStreamGoOn({ table: { relation, coverage }, mode, stream }: CopyMessage<"begin">): boolean {
@@ -199,7 +229,7 @@ export class DeliveryCopies implements ChangeWatch {
   /** A copy that does not count ends nothing else. */
   #fail(id: number, error: unknown): void {
     const { code, message } = toMillraceError(error);
-    if (code === "table_changed" || code === "sink_connection_lost")
+    if (code === "table_changed" || code === "sink_connection_lost" || code === "unsupported_kind")
       this.options.send({ type: "refused", id, code, message });
     else this.options.failed(error);
   }

@@ -2,13 +2,16 @@
 // the stream has passed the chunk's point. Their version is above that of every change before, and below that of every change to come.
 // Rows that the stream has touched since are left out: the receiver has something newer.
 
+import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
+import { keyTextsHash } from "../../format/row-identity.ts";
 import type { CopyOrigin } from "../record/chunked-copy.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
+import type { BesideRecord } from "./beside-record.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
 import { TouchedHashes } from "./touched-hashes.ts";
@@ -37,6 +40,7 @@ export class IncrementalMessageCopy {
   constructor(
     readonly subject: CopySubject,
     private readonly delivering: DeliveryContext,
+    private readonly record: BesideRecord,
     maxUndelivered: number,
     maxTouched?: number,
   ) {
@@ -63,13 +67,10 @@ export class IncrementalMessageCopy {
   /** From here on keys are kept in mind. Null: the table comes as one chunk. */
   start(isDivided: boolean): DurableRanges | null {
     this.#isStarted = true;
-    const { recorded } = this.delivering;
-    const { shape, isFirst, table } = this.subject;
-    const begun = isDivided ? recorded.begin(shape, isFirst, true) : null;
-    const known = recorded.incompleteOf(table.name);
+    const begun = isDivided ? this.record.begin() : null;
     this.#isRecorded = begun !== null;
-    // Those of a copy before wait for their own copy; this one may bring them whole.
-    this.#touched.incomplete = begun ? known : new IncompleteKeys(known.list());
+    this.#touched.incomplete = this.record.incomplete(this.#isRecorded);
+    this.#touched.wanted = this.record.wanted;
     return isDivided ? (begun ?? { done: [], rows: 0 }) : null;
   }
 
@@ -89,7 +90,11 @@ export class IncrementalMessageCopy {
     if (!this.#touched.remembers(lsn)) this.spoil("was read as of a point that is past");
     this.#requireSound();
     const leftOut = { touched: this.#touched, point: lsn };
-    const rows = new ChunkRows(this.subject.table, origin, this.#undelivered, leftOut, options);
+    const { moment } = this.record;
+    const rows = new ChunkRows(this.subject.table, origin, this.#undelivered, leftOut, {
+      ...options,
+      moment,
+    });
     this.#chunks.set(rows, lsn);
     this.#forgetTouched();
     await isReady;
@@ -107,11 +112,21 @@ export class IncrementalMessageCopy {
 
   /** Returns how many rows are incomplete. */
   #recordMade(): number {
-    const { shape, isFirst } = this.subject;
-    const incomplete = this.#touched.incomplete.list();
+    const { incomplete } = this.#touched;
+    const count = incomplete.list().length;
     const last = [...this.#origins.keys()].sort(byPlace).at(-1) ?? zeroLsn;
-    this.delivering.recorded.madeBeside(shape, isFirst, last, incomplete);
-    return incomplete.length;
+    this.record.made(last, incomplete);
+    return count;
+  }
+
+  /** Rows that are still to come whole. Others that the stream brings in part from here on have been sent. */
+  left(): readonly RowKey[] {
+    this.#requireSound();
+    const keys = this.#touched.incomplete.list();
+    // What is recorded goes on being so, for another attempt.
+    this.#touched.incomplete = new IncompleteKeys(keys);
+    this.#touched.wanted = new Set(keys.map(keyTextsHash));
+    return keys;
   }
 
   /** It is made, or given up. Rows that are in no request yet are not sent. */
@@ -133,21 +148,28 @@ export class IncrementalMessageCopy {
       throw error;
     });
     this.#chunks.delete(rows);
+    if (part?.kind === "rows") this.#settleKeys(part.keys, lsn);
     this.#forgetTouched();
     const { recorded, keeper } = this.delivering;
+    const { name } = this.subject.table;
     const isRange = part?.kind === "range" && this.#isRecorded;
     try {
       this.#requireSound();
-      if (isRange) recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
+      if (isRange) this.record.endRange(part.range, lsn, rows.delivered);
       // The only chunk: with its rows it is committed that the table is copied.
       else if (isCommitted && part === null) {
-        this.#takeBack = recorded.remember(this.subject.table.name);
+        this.#takeBack = recorded.remember(name);
         this.#recordMade();
       }
     } finally {
       rows.recorded();
     }
     if (isRange || isCommitted) await keeper.save();
+  }
+
+  /** A key that has no row any more waits for none, unless the stream has touched it since. */
+  #settleKeys(keys: readonly RowKey[], point: Lsn): void {
+    for (const key of keys) this.#touched.leavesOut(keyTextsHash(key), point);
   }
 
   #cancelChunks(): void {
@@ -175,8 +197,8 @@ export class IncrementalMessageCopy {
   }
 
   #requireSound(): void {
-    const { shape, isFirst, table } = this.subject;
-    if (this.#isRecorded && !this.delivering.recorded.holds(shape, isFirst)) this.spoil("is not what it was");
+    const { table } = this.subject;
+    if (this.#isRecorded && !this.record.holds()) this.spoil("is not what it was");
     const reason = this.#spoiledBy ?? (this.hasOverflowed ? "has keys that cannot be kept in mind" : null);
     if (reason === null) return;
     const text = `Table ${qualifiedName(table.relation)} ${reason} while it was copied: the copy begins again.`;

@@ -1,6 +1,7 @@
 // Copies of tables as the pipeline sees them. Which of their rows go out, and with what version, is decided at the other end of the
 // line, by delivery-copies.ts.
 
+import type { RowKey } from "../../../change/copy-part.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { untilAborted } from "../../../change/until-aborted.ts";
 import type {
@@ -12,6 +13,8 @@ import type {
   StreamDuring,
   TableCopy,
 } from "../../copy-sink.ts";
+import type { ReplayOf, TableReplay } from "../../replay-sink.ts";
+import type { CopyMessage } from "../line/line-messages.ts";
 import type { SinkLine } from "../line/sink-line.ts";
 
 /** The sink's own signal ends it. */
@@ -32,13 +35,26 @@ export class MessageCopies implements CopySink {
     stream: StreamDuring,
     stop: AbortSignal,
   ): Promise<TableCopy> {
+    return await this.#begin({ table, mode, stream }, stop);
+  }
+
+  /** A replay is made as a copy beside the stream, which records nothing of the table's copy. */
+  async beginReplay(table: TableShape, replay: ReplayOf, stop: AbortSignal): Promise<TableReplay> {
+    return await this.#begin({ table, mode: "merge", stream: "runs", replay }, stop);
+  }
+
+  async #begin(
+    { table, ...asked }: Pick<CopyMessage<"begin">, "table" | "mode" | "stream" | "replay">,
+    stop: AbortSignal,
+  ): Promise<MessageCopy> {
     const copy = ++this.#last;
     const { client } = this.line;
     const handle = this.line.handle(table.relation);
-    const asked = client.ask({ type: "copy.begin", copy, handle, table, mode, stream });
+    const answer = client.ask({ type: "copy.begin", copy, handle, table, ...asked });
     try {
-      const decided = await untilAborted(asked, stop);
-      return new MessageCopy(this.line, copy, decided, stop, () => this.made(table));
+      const decided = await untilAborted(answer, stop);
+      const made = () => asked.replay || this.made(table);
+      return new MessageCopy(this.line, copy, decided, stop, made);
     } catch (error) {
       client.post({ type: "copy.end", copy });
       throw error;
@@ -56,13 +72,13 @@ export class MessageCopies implements CopySink {
   }
 }
 
-class MessageCopy implements TableCopy {
+class MessageCopy implements TableReplay {
   constructor(
     private readonly line: SinkLine,
     private readonly copy: number,
     readonly stream: StreamDuring,
     private readonly stop: AbortSignal,
-    private readonly made: () => void,
+    private readonly made: () => unknown,
   ) {}
 
   async start(isDivided: boolean): Promise<StartedCopy> {
@@ -79,6 +95,10 @@ class MessageCopy implements TableCopy {
   /** What is delivered is settled. */
   async settle(): Promise<Settled> {
     return "all";
+  }
+
+  async left(): Promise<readonly RowKey[]> {
+    return await untilAborted(this.line.client.ask({ type: "copy.left", copy: this.copy }), this.stop);
   }
 
   async finish(): ReturnType<TableCopy["finish"]> {

@@ -52,11 +52,15 @@ export class RecordedCopies implements ChangeWatch {
 
   /**
    * Begins a copy in ranges, or goes on with the ranges that are delivered. Null: nothing is recorded of it. `isFirst`: the table has no
-   * copy. `isIncremental`: the stream goes on, and what it brings in part is recorded from here on.
+   * copy. `isIncremental`: the stream goes on, and what it brings in part is recorded from here on. `mark`: ranges of another do not count.
    */
-  begin(table: TableShape, isFirst: boolean, isIncremental: boolean): DurableRanges | null {
+  begin(
+    table: TableShape,
+    isFirst: boolean,
+    isIncremental: boolean,
+    mark = rangesMark(table),
+  ): DurableRanges | null {
     const name = qualifiedName(table.relation);
-    const mark = rangesMark(table);
     const phase = isFirst ? "open" : "again";
     const known = this.#of(name);
     const isSame = known?.mark === mark;
@@ -84,9 +88,9 @@ export class RecordedCopies implements ChangeWatch {
   }
 
   /** The copy is still recorded, with all that is incomplete of it. */
-  holds(table: TableShape, isFirst: boolean): boolean {
+  holds(table: TableShape, isFirst: boolean, mark = rangesMark(table)): boolean {
     const copy = this.#of(qualifiedName(table.relation));
-    return copy?.phase === (isFirst ? "open" : "again") && copy.mark === rangesMark(table);
+    return copy?.phase === (isFirst ? "open" : "again") && copy.mark === mark;
   }
 
   /** They go on changing with the record. */

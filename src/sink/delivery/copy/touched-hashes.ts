@@ -2,6 +2,7 @@
 // touched since its point: the receiver has a later state of them. Of rows of which the stream brought a part alone, it knows which
 // the receiver may lack the rest of. Bounded: what was touched before the point of every chunk still to come is forgotten.
 
+import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { keyHash, keyTexts } from "../../format/row-identity.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
@@ -23,6 +24,8 @@ export class TouchedHashes {
   #spans: TouchedSpan[] = [{ keys: new HashSet(), last: zeroLsn }];
   /** Rows that came in part, and of which no chunk has brought the whole since. */
   incomplete = new IncompleteKeys();
+  /** The rows that are to come whole, and what they are changed to; null: all. */
+  wanted: Set<bigint> | null = null;
   #truncated: Lsn = zeroLsn;
   /** What was committed up to here is forgotten. */
   #forgotten: Lsn = zeroLsn;
@@ -34,12 +37,15 @@ export class TouchedHashes {
   see({ table, arena, before, after, commitLsn }: ChangedRow): void {
     if (before.count === 0 && after.count === 0) this.#truncate(commitLsn);
     const { key } = table.relation;
+    let isWanted = this.wanted === null;
     for (const view of [before, after]) {
       const hash = view.count > 0 ? keyHash(arena, view, key) : null;
       if (hash !== null) {
         this.#touch(hash, commitLsn);
         this.incomplete.delete(hash);
-        if (view === after && after.isPartial) this.incomplete.add(keyTexts(arena, after, key)!, hash);
+        if (this.wanted?.has(hash)) isWanted = true;
+        if (view === after && after.isPartial && isWanted)
+          this.#addIncomplete(keyTexts(arena, after, key)!, hash);
       } else if (view === after && view.count > 0) {
         // An old tuple without a key is of a row that keeps its key.
         this.isLost = true;
@@ -75,6 +81,11 @@ export class TouchedHashes {
       if (!isKept && span.last > this.#forgotten) this.#forgotten = span.last;
       return isKept;
     });
+  }
+
+  #addIncomplete(key: RowKey, hash: bigint): void {
+    this.wanted?.add(hash);
+    this.incomplete.add(key, hash);
   }
 
   #touch(hash: bigint, commitLsn: Lsn): void {

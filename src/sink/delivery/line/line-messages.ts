@@ -9,6 +9,7 @@ import type { Relation, TableShape } from "../../../change/relation.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import type { RefusedTable } from "../../../errors/millrace-error.ts";
 import type { CopyMode, DurableRanges, Settled, StreamDuring } from "../../copy-sink.ts";
+import type { ReplayOf } from "../../replay-sink.ts";
 
 /** A batch whose relations were sent before: `relations` holds their handles. */
 export interface LineBatch extends Omit<ChangeBatch, "relations"> {
@@ -48,6 +49,8 @@ type CopyMessages =
       readonly table: TableShape;
       readonly mode: CopyMode;
       readonly stream: StreamDuring;
+      /** Absent: it is a copy. */
+      readonly replay?: ReplayOf;
     }
   | { readonly type: "copy.start"; readonly id: number; readonly copy: number; readonly isDivided: boolean }
   /** Answered when its rows may come. */
@@ -72,6 +75,7 @@ type CopyMessages =
   | { readonly type: "copy.chunk-end"; readonly id: number; readonly chunk: number }
   /** Its other rows do not come. */
   | { readonly type: "copy.chunk-cancel"; readonly chunk: number }
+  | { readonly type: "copy.left"; readonly id: number; readonly copy: number }
   | { readonly type: "copy.finish"; readonly id: number; readonly copy: number }
   | { readonly type: "copy.end"; readonly copy: number };
 
@@ -95,6 +99,7 @@ export interface Answers {
   readonly "copy.start": DurableRanges | null;
   readonly "copy.chunk": null;
   readonly "copy.chunk-end": null;
+  readonly "copy.left": readonly RowKey[];
   readonly "copy.finish": Settled | "incomplete";
   readonly close: null;
 }

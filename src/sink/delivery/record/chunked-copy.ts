@@ -69,6 +69,16 @@ export function rangesMark(table: TableShape): string {
   return Bun.SHA256.hash(chunkedCopyFingerprint(table), "hex");
 }
 
+/** The same for ranges of a replay: those of another one, and of a copy, do not count for it. */
+export function replayMark(table: TableShape, replay: string): string {
+  return `${rangesMark(table)} replay ${replay}`;
+}
+
+/** Whether ranges with this mark are of the table as it is. */
+export function areRangesOf(mark: string, table: TableShape): boolean {
+  return mark.split(" ", 1)[0] === rangesMark(table);
+}
+
 export function begunCopy(mark: string, phase: "open" | "again" = "open"): ChunkedCopy {
   const nothing = { origin: null, done: [], begun: [], rows: 0, points: null };
   return { phase, mark, ...nothing, incomplete: new IncompleteKeys() };

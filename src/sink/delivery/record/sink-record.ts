@@ -8,7 +8,7 @@ import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OpenTransaction } from "../stream/transaction-counts.ts";
-import { type ChunkedCopies, type ChunkedCopy, hasOtherKey, rangesMark } from "./chunked-copy.ts";
+import { areRangesOf, type ChunkedCopies, type ChunkedCopy, hasOtherKey } from "./chunked-copy.ts";
 import {
   type CopiedTable,
   type CopiedTables,
@@ -249,8 +249,8 @@ export function chunkedOf(
     const table = byName.get(name);
     if (!table || table.coverage?.isUnpublished === true) return false;
     const isCopied = holdsCopy(copied, name);
-    if (phase === "again") return isCopied && mark === rangesMark(table);
-    return phase === "joined" ? isCopied : mark === rangesMark(table);
+    if (phase === "again") return isCopied && areRangesOf(mark, table);
+    return phase === "joined" ? isCopied : areRangesOf(mark, table);
   };
   const kept = [...chunked].filter(([name, copy]) => isKept(name, copy));
   return kept.length === chunked.size ? chunked : new Map(kept);

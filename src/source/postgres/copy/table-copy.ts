@@ -3,7 +3,7 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import type { CopyPart } from "../../../change/copy-part.ts";
+import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { keysSetting } from "../../../comparison/digest-sql.ts";
@@ -125,6 +125,21 @@ export async function* readAsOf(
   }
 }
 
+/** Yields the places of the keys that no row has, as of the point: one in each line. */
+export async function* missingKeyChunks(
+  request: Omit<TableCopyRequest, "form" | "part" | "count">,
+  keys: readonly RowKey[],
+): AsyncGenerator<Uint8Array> {
+  const { table, selection } = request;
+  yield* readAsOf(request, { rows: 0 }, async (client, whole) => {
+    await setSalt(client, selection);
+    await beginPart(client, table, { kind: "rows", keys });
+    const { columns, values } = keySql(table, selection);
+    // The table's columns are named after themselves: a subquery keeps them apart from the keys.
+    return `copy (select place - 1 from ${wantedKeys} where (${values}) not in (select ${columns} from ${whole} where ${isInPart(table, selection, { kind: "rows", keys })})) to stdout`;
+  });
+}
+
 /** In the syntax of FROM. */
 function wholeTable({ isPartitioned, relation }: TableShape): string {
   return `${isPartitioned ? "" : "only "}${sqlName(relation)}`;
@@ -138,10 +153,17 @@ async function copyStatement(
 ): Promise<string> {
   const whole = wholeTable(table);
   if (part) await beginPart(client, table, part);
-  const from = part ? `${whole} where ${isInPart(table, selection, part)}` : whole;
+  const from = part ? `${whole} where ${isInPart(table, selection, part)}${orderOf(table, part)}` : whole;
   const transformed = transformedQuery(table.relation, selection, from, point.lsn);
   if (transformed !== null) await setSalt(client, selection);
   return copySql(table, transformed ?? selectSql(table, from, part), form);
+}
+
+/** Rows of some keys come in the same order each time, so that they make the same requests. */
+function orderOf({ relation }: TableShape, part: CopyPart): string {
+  return part.kind === "rows"
+    ? ` order by ${columnList(relation.key.map((at) => relation.columns[at]!))}`
+    : "";
 }
 
 /** As a parameter, so that the salt is in no statement's text. */
@@ -211,15 +233,25 @@ export function isInPart({ relation }: TableShape, selection: TableSelection, pa
     const { from, to } = part.range;
     return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
   }
+  const { columns, values } = keySql({ relation }, selection);
+  return `(${columns}) in (select ${values} from ${wantedKeys})`;
+}
+
+const wantedKeys = `json_array_elements(current_setting('${keysSetting}')::json) with ordinality as wanted(value, place)`;
+
+/** The key's columns as the table has them, and as the wanted keys do. */
+function keySql(
+  { relation }: Pick<TableShape, "relation">,
+  selection: TableSelection,
+): { readonly columns: string; readonly values: string } {
   const key = relation.key.map((i) => relation.columns[i]!);
-  // Qualified: a column of the copied table may have the same name.
-  const values = key.map(({ typeName }, i) => `(wanted.value->>${i})::${typeName}`);
-  const keys = `json_array_elements(current_setting('${keysSetting}')::json) as wanted(value)`;
   const hashed = selection.hashedColumns(relation.schema, relation.name);
   const stored = key.map(({ name }) =>
     hashed.includes(name) ? hashedColumnSql(name) : escapeIdentifier(name),
   );
-  return `(${stored.join(", ")}) in (select ${values.join(", ")} from ${keys})`;
+  // Qualified: a column of the copied table may have the same name.
+  const values = key.map(({ typeName }, i) => `(wanted.value->>${i})::${typeName}`);
+  return { columns: stored.join(", "), values: values.join(", ") };
 }
 
 /**

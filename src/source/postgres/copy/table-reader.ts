@@ -9,13 +9,15 @@ import type { DigestScan, HashingServer, RowComparison } from "../../../comparis
 import { type Permits, Semaphore } from "../../../connection/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../../connection/session-pool.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
+import type { KeySource } from "../../key-source.ts";
 import type { SnapshotPoint, TableRows } from "../../table-source.ts";
 import type { VerifySource } from "../../verify-source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { connectForRun, type SourceRun } from "../run-sessions.ts";
+import { readGivenKeys } from "./given-keys.ts";
 import { keysThatFit } from "./keys-that-fit.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
-import { copyTableChunks, measureTable } from "./table-copy.ts";
+import { copyTableChunks, measureTable, missingKeyChunks } from "./table-copy.ts";
 import { readHashing, tableDigests } from "./table-digests.ts";
 
 export class TableReader implements VerifySource, AsyncDisposable {
@@ -64,6 +66,31 @@ export class TableReader implements VerifySource, AsyncDisposable {
   ): AsyncIterable<Uint8Array> {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     return tableDigests({ ...this.#request, table, point, comparison, scan });
+  }
+
+  /** What chooses rows by keys. */
+  get keys(): KeySource {
+    return {
+      read: (table, texts) =>
+        withPooledSession(this.#sessions, this.signal, "source", (client) =>
+          readGivenKeys(client, table, texts),
+        ),
+      missing: (table, point, keys) => this.#missing(table, point, keys),
+    };
+  }
+
+  async #missing(
+    table: TableShape,
+    point: SnapshotPoint,
+    keys: readonly RowKey[],
+  ): Promise<ReadonlySet<number>> {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const lines: Uint8Array[] = [];
+    // A chunk is the reader's until the next one only.
+    for await (const chunk of missingKeyChunks({ ...this.#request, table, point }, keys))
+      lines.push(chunk.slice());
+    const text = Buffer.concat(lines).toString("latin1");
+    return new Set(text.split("\n").filter(Boolean).map(Number));
   }
 
   get #request() {

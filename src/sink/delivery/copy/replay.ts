@@ -1,0 +1,41 @@
+// Decides which tables' rows can be sent again, and what their idempotency keys have of the replay. Pure.
+
+import { qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { tableOrder } from "../../format/compiled-table.ts";
+import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
+import type { OperationFilter } from "../../format/message-encoding.ts";
+
+/** Why rows of the table cannot be sent again beside the stream; null: they can. */
+export function replayBlocker({ relation, coverage }: TableShape, filter: OperationFilter): string | null {
+  const name = qualifiedName(relation);
+  const { key, replicaIdentity, isKeyedByHash } = relation;
+  if (key.length === 0 || isKeyedByHash) {
+    return `Table ${name} has no key: a receiver could not tell that a row which is sent again is one that it has. Give the table a primary key.`;
+  }
+  if (tableOrder(relation) !== "byKey") {
+    return (
+      `The replica identity of ${name} is an index, so that a DELETE does not tell the primary key of its row, and a row could be sent again after ` +
+      "its removal. ALTER TABLE … REPLICA IDENTITY DEFAULT mends that; or take a Snapshot task, for which the stream waits."
+    );
+  }
+  if (replicaIdentity === "nothing") {
+    return `The replica identity of ${name} is NOTHING: the stream brings no UPDATE and no DELETE, so that a row could be sent again after it was changed.`;
+  }
+  if (coverage?.isUnpublished) {
+    return `Changes of ${name} are not published at the moment: what is sent again could be older than what the receiver has.`;
+  }
+  if (filter.sends("read") && filter.sends("update")) return null;
+  return `skipped_operations of the format has "r" or "u": rows of ${name} that are sent again, or are changed meanwhile, would be left out.`;
+}
+
+/**
+ * The same for each attempt of a replay, and another one for every other replay. Ids of tasks are UUIDs of version 7: the keys have their
+ * time.
+ */
+export function replayMoment(id: string): RowMoment {
+  const timeMs = /^[0-9a-f]{8}-[0-9a-f]{4}-7/i.test(id)
+    ? Number.parseInt(id.slice(0, 13).replace("-", ""), 16)
+    : 0;
+  const ordinal = Number(BigInt.asUintN(32, Bun.hash.wyhash(id) as bigint));
+  return { commitTimeUs: timeMs * 1000, ordinal, part: RowPart.replay };
+}
