@@ -31,7 +31,7 @@ export class WebhookStage implements AsyncDisposable {
     private readonly server: PostgresServer,
     readonly database: string,
     readonly receiver: WebhookReceiver,
-    private readonly connector: ConnectorConfig,
+    private connector: ConnectorConfig,
     private readonly copyPace: CopyPace,
     private readonly source: Partial<PostgresSourceConfig>,
   ) {}
@@ -48,6 +48,12 @@ export class WebhookStage implements AsyncDisposable {
     const batch = { max_batch_size: 50 };
     const connector = webhookConnector(receiver.url, { batch, ...sink }, limits ? { limits } : {});
     return new WebhookStage(server, database, receiver, connector, { ...pace, ...copyPace }, source);
+  }
+
+  /** Another life, of a connector that was changed. */
+  async restart(sink: Partial<WebhookSinkRequest>): Promise<void> {
+    this.connector = webhookConnector(this.receiver.url, sink);
+    await this.start();
   }
 
   async start(): Promise<void> {

@@ -19,16 +19,19 @@ interface TableListProps {
   readonly copy: (table: TableStatus) => void;
   /** Asks for its comparison with the source. */
   readonly compare: (table: TableStatus) => void;
+  /** Asks for its rows to be sent again. */
+  readonly replay: (table: TableStatus) => void;
   /** Leads to what mends it. */
   readonly lead: (table: TableStatus) => void;
 }
 
-export function TableList({ entry, tables, copy, compare, lead }: TableListProps) {
+export function TableList({ entry, tables, copy, compare, replay, lead }: TableListProps) {
   const { access } = useConsole();
   const isNarrow = useMedia("(max-width: 46rem)");
   const [explained, setExplained] = useState<TableStatus | null>(null);
   const isStreaming = streams(entry.connector);
-  const canCompare = access === "Full" && isStreaming && sinkKind(entry.connector) === "Postgres";
+  const isPostgres = sinkKind(entry.connector) === "Postgres";
+  const mayAsk = (table: TableStatus) => access === "Full" && isStreaming && table.state === "Streaming";
   return (
     <div class="table-list">
       <div class="table-row table-head small" aria-hidden="true">
@@ -43,7 +46,8 @@ export function TableList({ entry, tables, copy, compare, lead }: TableListProps
           <TableRow
             {...{ table, isStreaming, mayWrite: access === "Full", copy: () => copy(table) }}
             explain={() => (needsSomebody(table) ? lead(table) : setExplained(table))}
-            compare={canCompare && table.state === "Streaming" ? () => compare(table) : null}
+            compare={isPostgres && mayAsk(table) ? () => compare(table) : null}
+            replay={!isPostgres && mayAsk(table) ? () => replay(table) : null}
           />
         )}
       </VirtualList>

@@ -17,9 +17,11 @@ interface TableRowProps {
   readonly copy: () => void;
   /** Asks for its comparison with the source; null: it cannot be asked for. */
   readonly compare: (() => void) | null;
+  /** Asks for its rows to be sent again; null: it cannot be asked for. */
+  readonly replay: (() => void) | null;
 }
 
-export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare }: TableRowProps) {
+export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare, replay }: TableRowProps) {
   const { schema, name, verified } = table;
   const full = `${schema}.${name}`;
   const stand = tableStand(table);
@@ -47,6 +49,11 @@ export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare 
         {compare && (
           <Button size="small" onClick={compare} aria-label={`Compare: ${full}`}>
             Compare
+          </Button>
+        )}
+        {replay && (
+          <Button size="small" onClick={replay} aria-label={`Send again: ${full}`}>
+            Send again
           </Button>
         )}
         {action && (

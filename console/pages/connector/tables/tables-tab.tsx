@@ -12,6 +12,7 @@ import { address, setQuery } from "../../../route/location.ts";
 import { useStore } from "../../../store/store.ts";
 import { useLoaded } from "../../../store/use-loaded.ts";
 import { plural } from "../../../text/numbers.ts";
+import { ReplayDialog } from "../tasks/replay-dialog.tsx";
 import { SnapshotDialog } from "../tasks/snapshot-dialog.tsx";
 import { VerifyDialog } from "../tasks/verify-dialog.tsx";
 import { NeedySection } from "./needy-section.tsx";
@@ -63,10 +64,12 @@ function NoTables({ entry }: { readonly entry: GivenConnector }) {
   );
 }
 
+const dialogs = { copy: SnapshotDialog, comparison: VerifyDialog, replay: ReplayDialog };
+
 /** A task that the reader asks for. */
 interface Asked {
   readonly table: TableStatus;
-  readonly what: "copy" | "comparison";
+  readonly what: keyof typeof dialogs;
 }
 
 interface TablesProps {
@@ -88,7 +91,7 @@ function Tables({ entry, tables, reload }: TablesProps) {
     setLed({ key: tableKey(table) });
   };
   const { id } = entry.connector;
-  const TaskDialog = asked?.what === "comparison" ? VerifyDialog : SnapshotDialog;
+  const TaskDialog = dialogs[asked?.what ?? "copy"];
   const onClose = () => setAsked(null);
   const onCreated = () => {
     setMade(asked);
@@ -120,6 +123,7 @@ function Tables({ entry, tables, reload }: TablesProps) {
           {...{ entry, tables: shown, lead }}
           copy={(table) => setAsked({ table, what: "copy" })}
           compare={(table) => setAsked({ table, what: "comparison" })}
+          replay={(table) => setAsked({ table, what: "replay" })}
         />
       )}
       {asked && <TaskDialog {...{ entry, table: asked.table, onClose, onCreated }} />}

@@ -9,6 +9,9 @@ import type { OperationFilter } from "../../format/message-encoding.ts";
 export function replayBlocker({ relation, coverage }: TableShape, filter: OperationFilter): string | null {
   const name = qualifiedName(relation);
   const { key, replicaIdentity, isKeyedByHash } = relation;
+  if (replicaIdentity === "nothing") {
+    return `The replica identity of ${name} is NOTHING: the stream brings no UPDATE and no DELETE, so that a row could be sent again after it was changed.`;
+  }
   if (key.length === 0 || isKeyedByHash) {
     return `Table ${name} has no key: a receiver could not tell that a row which is sent again is one that it has. Give the table a primary key.`;
   }
@@ -17,9 +20,6 @@ export function replayBlocker({ relation, coverage }: TableShape, filter: Operat
       `The replica identity of ${name} is an index, so that a DELETE does not tell the primary key of its row, and a row could be sent again after ` +
       "its removal. ALTER TABLE … REPLICA IDENTITY DEFAULT mends that; or take a Snapshot task, for which the stream waits."
     );
-  }
-  if (replicaIdentity === "nothing") {
-    return `The replica identity of ${name} is NOTHING: the stream brings no UPDATE and no DELETE, so that a row could be sent again after it was changed.`;
   }
   if (coverage?.isUnpublished) {
     return `Changes of ${name} are not published at the moment: what is sent again could be older than what the receiver has.`;

@@ -112,3 +112,15 @@ test("a set of hashes has what was added, and nothing else", () => {
   expect(set.size).toBe(10_000);
   for (let n = 0; n < 10_000; n++) expect(set.has(hash(n)) && !set.has(hash(n + 10_000))).toBe(true);
 });
+
+test("of rows that are wanted, and of what they are changed to, it is known that they came in part", () => {
+  const touched = new TouchedHashes();
+  touched.wanted = new Set([hashOf("1"), hashOf("2")]);
+  see(touched, lsn(10n), ["1", unchanged]);
+  see(touched, lsn(11n), ["3", unchanged]);
+  see(touched, lsn(12n), ["4", unchanged], ["2", null]);
+  expect(touched.incomplete.list()).toEqual([["1"], ["4"]]);
+  see(touched, lsn(13n), ["5", unchanged], ["4", null]);
+  see(touched, lsn(14n), ["1", "whole"]);
+  expect(touched.incomplete.list()).toEqual([["5"]]);
+});

@@ -1,0 +1,212 @@
+// Replays through the real API and the command line, of the built program: from the request to what a receiver has, over kill -9, and at
+// connectors that do not run.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { replayResultOf, type Task } from "../../src/connector/task.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+import { heldByVersion, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
+import { WebhookReceiver } from "../support/webhook-receiver.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(120_000);
+
+const path = "/api/v1/connectors/shop";
+const rows = 60_000;
+const stack = new AsyncDisposableStack();
+let command: string;
+let server: PostgresServer;
+let receiver: WebhookReceiver;
+let service: ServiceProcess;
+let api: ApiClient;
+
+beforeAll(async () => {
+  [command, server, receiver] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+    WebhookReceiver.start(),
+  ]);
+  stack.use(server);
+  stack.use(receiver);
+  for (const name of ["shop", "copy"]) await server.createDatabase(name);
+  await server.query(
+    `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 200) i;
+     create table large (id int primary key, v int not null, filler text);
+     insert into large select i, 0, repeat('x', 300) from generate_series(1, ${rows}) i`,
+    "shop",
+  );
+  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-replay-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
+  api = new ApiClient(service.url);
+  const source = {
+    postgres: {
+      connection: server.connection("shop"),
+      replication_type: { logical_replication: {} },
+    },
+  };
+  const webhook = {
+    ...{ url: receiver.url, path_template: "{schema}/{table}", batch: { max_batch_size: 100 } },
+    retry: { initial_backoff_ms: 10, max_backoff_ms: 50 },
+  };
+  await api.createConnector("shop", { source, sink: { webhook } });
+  await untilRealtime();
+});
+afterAll(() => stack.disposeAsync());
+
+const untilRealtime = (id = "shop") =>
+  waitFor("the stream", async () => (await api.connector(id)).status.state.realtime, { timeoutMs: 60_000 });
+
+async function replay(spec: object, at = path): Promise<Task> {
+  const response = await api.request("POST", `${at}/tasks`, { Replay: { schema: "public", ...spec } });
+  expect(response.status).toBe(202);
+  return (await response.json()) as Task;
+}
+
+const read = (id: string, at = path) => api.call<Task>("GET", `${at}/tasks/${id}`);
+
+async function over(id: string, at = path): Promise<Task> {
+  const look = async () => {
+    const task = await read(id, at).catch(() => null);
+    return (task?.state === "Done" || task?.state === "Failed") && task;
+  };
+  return await waitFor(`task ${id}`, look, { timeoutMs: 90_000 });
+}
+
+async function run(...words: readonly string[]) {
+  const child = Bun.spawn([command, ...words, "--url", service.url], { stdout: "pipe", stderr: "pipe" });
+  const [code, out, error] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, out: out + error };
+}
+
+test("rows are sent by their keys, and the task and the command tell which have no row", async () => {
+  const before = rowsOf(receiver, "orders").length;
+  const task = await replay({ name: "orders", keys: [{ id: 7 }, { id: 9_999 }] });
+  // An identical one that is not finished is the same; one of other keys is not.
+  const done = await over(task.id);
+  expect(done).toMatchObject({
+    state: "Done",
+    spec: { Replay: { database: "shop", keys: [{ id: 7 }, { id: 9_999 }] } },
+  });
+  expect(replayResultOf(done)).toEqual({
+    ...{ rows: 1, missing: [{ id: 9_999 }] },
+    as_of_lsn: expect.stringMatching(/^[0-9A-F]+\/[0-9A-F]+$/),
+  });
+  expect(rowsOf(receiver, "orders").slice(before)).toMatchObject([{ id: 7, v: "v7" }]);
+  const all = await run("replay", "shop", "public.orders", "--watch");
+  expect(all).toMatchObject({ code: 0, out: expect.stringContaining("200 rows sent again") });
+  const some = await run("replay", "shop", "orders", '{"id": 8}', '{"id": 8888}', "--watch");
+  expect(some.code).toBe(1);
+  expect(some.out).toContain("1 row sent again, 1 not at the source");
+  expect(some.out).toContain('no row {"id":8888}');
+});
+
+test("bad requests get a clear answer", async () => {
+  for (const [Replay, errors] of [
+    [{ name: "orders", where: "id > 7" }, [{ path: "/Replay/where" }]],
+    [{ name: "orders", keys: [] }, [{ path: "/Replay/keys" }]],
+    [{ name: "orders", keys: Array.from({ length: 1001 }, (_, id) => ({ id })) }, [{ path: "/Replay/keys" }]],
+    [{ name: "orders", keys: [{ id: 1 }, { id: null }] }, [{ path: "/Replay/keys/1/id" }]],
+    [{ name: "orders", keys: [{ id: { a: 1 } }] }, [{ path: "/Replay/keys/0/id" }]],
+    [{ name: "orders", keys: [7] }, [{ path: "/Replay/keys/0" }]],
+    [{ name: "orders", key: [{ id: 7 }] }, [{ path: "/Replay/key" }]],
+  ] as const) {
+    const response = await api.request("POST", `${path}/tasks`, { Replay: { schema: "public", ...Replay } });
+    expect([response.status, await response.json()]).toMatchObject([422, { errors }]);
+  }
+  const failed = await over((await replay({ name: "orders", keys: [{ id: 1 }, { no: 1 }] })).id);
+  expect(failed).toMatchObject({
+    state: "Failed",
+    attempt: 1,
+    reason: expect.stringContaining("keys[1].no"),
+  });
+  expect((await over((await replay({ name: "nothing" })).id)).reason).toContain("does not exist");
+});
+
+test("a thousand keys are one task", async () => {
+  const keys = Array.from({ length: 1000 }, (_, i) => ({ id: i + 1 }));
+  const first = await replay({ name: "orders", keys });
+  const { result } = await over(first.id);
+  expect(result).toMatchObject({ rows: 200 });
+  expect(result?.missing).toHaveLength(800);
+});
+
+test("a Postgres sink is sent nothing again, and says what to do instead", async () => {
+  const connection = server.connection("shop");
+  await api.createConnector("copy", {
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: { postgres: { connection: server.connection("copy") } },
+  });
+  await untilRealtime("copy");
+  const at = "/api/v1/connectors/copy";
+  const failed = await over((await replay({ name: "orders" }, at)).id, at);
+  expect(failed).toMatchObject({
+    state: "Failed",
+    reason: expect.stringContaining("Verify task with repair Apply"),
+  });
+  expect((await api.request("DELETE", at)).status).toBeLessThan(300);
+});
+
+test("a task waits while the connector is stopped, and can be cancelled meanwhile", async () => {
+  await api.command("shop", "Stop");
+  await waitFor("the stop", async () => (await api.connector("shop")).status.state.shutdown);
+  const [kept, cancelled] = [
+    await replay({ name: "orders", keys: [{ id: 1 }] }),
+    await replay({ name: "orders", keys: [{ id: 2 }] }),
+  ];
+  expect((await api.call<Task>("POST", `${path}/tasks/${cancelled.id}/cancel`)).state).toBe("Cancelled");
+  const before = rowsOf(receiver, "orders").length;
+  await api.command("shop", "Start");
+  expect(await over(kept.id)).toMatchObject({ state: "Done", result: { rows: 1 } });
+  expect(rowsOf(receiver, "orders").slice(before)).toMatchObject([{ id: 1 }]);
+});
+
+test("killed amid a replay under load, again and again: the receiver has the source, and each version only grows", async () => {
+  // The receiver has lost all that it had.
+  receiver.requests.length = 0;
+  receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
+  const stop = new AbortController();
+  const load = (async () => {
+    const client = await server.connect("shop");
+    for (let n = 1; !stop.signal.aborted; n++) {
+      const id = 1 + Math.floor(Math.random() * rows);
+      await client.query(
+        `update large set v = ${n} where id = ${id}; delete from large where id = ${(id * 7) % rows}`,
+      );
+      await Bun.sleep(2);
+    }
+    await client.end();
+  })();
+  const task = await replay({ name: "large" });
+  for (let kill = 0; kill < 3; kill++) {
+    const seen = receiver.requests.length;
+    await waitFor("some of it", () => receiver.requests.length > seen + 40, { timeoutMs: 60_000 });
+    await service.kill();
+    await service.launch();
+    api = new ApiClient(service.url);
+  }
+  receiver.script = () => 200;
+  expect(await over(task.id)).toMatchObject({ state: "Done" });
+  stop.abort();
+  await load;
+  const source = await server.query<{ id: number; v: number }>("select id, v from large order by id", "shop");
+  const held = () =>
+    [...heldByVersion(receiver, "large").values()]
+      .map(({ id, v }) => ({ id, v }))
+      .toSorted((a, b) => Number(a.id) - Number(b.id));
+  await waitFor("the receiver to hold the source", () => Bun.deepEquals(held(), source), {
+    timeoutMs: 60_000,
+    intervalMs: 1_000,
+  });
+  expect(keysThatWentBack(rowsOf(receiver, "large"))).toEqual([]);
+});
