@@ -4,6 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { readKeys } from "../../../../console/pages/connector/tasks/given-keys.ts";
 import { resultsOf } from "../../../../console/pages/connector/tasks/results-of.ts";
 import { replayText, sentText, taskNoun } from "../../../../console/pages/connector/tasks/task-words.ts";
+import { plural } from "../../../../console/text/numbers.ts";
 
 const spec = { database: "shop", schema: "public", name: "orders" };
 
@@ -23,9 +24,9 @@ describe("keys that are written down", () => {
 test("a replay tells what it sends, and what it has sent", () => {
   expect(taskNoun({ ...({} as Parameters<typeof taskNoun>[0]), spec: { Replay: spec } })).toBe("Replay");
   expect(replayText(spec)).toBe("sends the whole table again");
-  expect(replayText({ ...spec, keys: [{ id: 1 }, { id: 2 }] })).toBe("sends 2\u00a0rows again");
+  expect(replayText({ ...spec, keys: [{ id: 1 }, { id: 2 }] })).toBe(`sends ${plural(2, "row")} again`);
   const result = { rows: 1, missing: [{ id: 2 }], as_of_lsn: "0/1A" };
-  expect(sentText(result)).toBe("1\u00a0row sent, 1\u00a0key without a row");
+  expect(sentText(result)).toBe(`${plural(1, "row")} sent, ${plural(1, "key")} without a row`);
   expect(resultsOf({ result })).toEqual({ found: null, sent: result });
   expect(resultsOf({})).toEqual({ found: null, sent: null });
 });
