@@ -1,0 +1,161 @@
+// Replays to Kafka: messages that come again under load and kill -9 have versions above all that their keys had, and what a consumer holds
+// is the source.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { slotName } from "../../src/connector/connector-id.ts";
+import { replayResultOf, type Task } from "../../src/connector/task.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { untilDurable } from "../support/kafka/fault-rig.ts";
+import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
+import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
+const path = "/api/v1/connectors/again";
+const rows = 30_000;
+const stack = new AsyncDisposableStack();
+let server: PostgresServer;
+let cluster: KafkaCluster;
+let service: ServiceProcess;
+let api: ApiClient;
+
+const sql = <R extends object>(text: string) => server.query<R>(text, "shop");
+
+beforeAll(async () => {
+  const directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+  stack.defer(() => rm(directory, { recursive: true, force: true }));
+  server = stack.use(await PostgresServer.start({ settings: { fsync: "off" } }));
+  await server.createDatabase("shop");
+  await sql(
+    `create table nudge (id int primary key, n int not null); insert into nudge values (1, 0);
+     create table few (id uuid primary key, v text); insert into few values ('0195d3ab-0000-7000-8000-000000000001', 'a');
+     create table large (id int primary key, v int not null, filler text);
+     insert into large select i, 0, repeat('x', 600) from generate_series(1, ${rows}) i`,
+  );
+  cluster = stack.use(await KafkaCluster.start());
+  service = stack.use(
+    await ServiceProcess.start({
+      ...{ command, environment: {}, workingDirectory: directory },
+      dataDirectory: join(directory, "data"),
+    }),
+  );
+  api = new ApiClient(service.url);
+  const connection = server.connection("shop");
+  await api.createConnector("again", {
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: {
+      kafka: {
+        connection: { brokers: cluster.bootstrap },
+        ...{ format: { native: {} }, topic_options: { partitions: 3 } },
+      },
+    },
+  });
+  await waitFor("the stream", async () => (await api.connector("again")).status.state.realtime, {
+    timeoutMs: 120_000,
+  });
+});
+afterAll(() => stack.disposeAsync());
+
+async function replay(spec: object): Promise<Task> {
+  return await api.call<Task>("POST", `${path}/tasks`, { Replay: { schema: "public", ...spec } });
+}
+
+async function over(id: string): Promise<Task> {
+  const look = async () => {
+    const task = await api.call<Task>("GET", `${path}/tasks/${id}`).catch(() => null);
+    return (task?.state === "Done" || task?.state === "Failed") && task;
+  };
+  return await waitFor(`task ${id}`, look, { timeoutMs: 120_000 });
+}
+
+interface Value {
+  readonly id: unknown;
+  readonly v: unknown;
+  readonly _sm_version: number;
+  readonly _sm_deleted: boolean;
+}
+
+const messagesOf = (table: string) =>
+  readTopic(cluster, `millrace.public.${table}`, { isolation: "read_committed" });
+
+const rowOf = ({ value }: TopicMessage) => value && (JSON.parse(value.toString()) as Value);
+
+const idempotencyKey = ({ headers }: TopicMessage) =>
+  headers.find(([name]) => name === "Idempotency-Key")?.[1]?.toString();
+
+test("rows come again by their keys, with keys of their own", async () => {
+  const id = "0195d3ab-0000-7000-8000-000000000001";
+  const other = "0195d3ab-0000-7000-8000-000000000002";
+  const done = await over((await replay({ name: "few", keys: [{ id }, { id: other }] })).id);
+  expect(replayResultOf(done)).toMatchObject({ rows: 1, missing: [{ id: other }] });
+  expect(await over((await replay({ name: "few" })).id)).toMatchObject({ state: "Done" });
+  const messages = await messagesOf("few");
+  const values = messages.map(rowOf);
+  expect(values).toMatchObject([
+    { id, v: "a" },
+    { id, v: "a" },
+    { id, v: "a" },
+  ]);
+  const versions = values.map((value) => value?._sm_version ?? 0);
+  expect(versions).toEqual(versions.toSorted((a, b) => a - b));
+  expect(new Set(versions).size).toBe(3);
+  expect(new Set(messages.map(idempotencyKey)).size).toBe(3);
+});
+
+test("killed amid a replay under load: each key's versions only grow, and what is held last is the source", async () => {
+  const stop = new AbortController();
+  const load = (async () => {
+    const client = await server.connect("shop");
+    for (let n = 1; !stop.signal.aborted; n++) {
+      const id = 1 + Math.floor(Math.random() * rows);
+      await client.query(
+        `update large set v = ${n} where id = ${id}; delete from large where id = ${(id * 7) % rows}`,
+      );
+      await Bun.sleep(2);
+    }
+    await client.end();
+  })();
+  const begun = await replay({ name: "large" });
+  for (let kill = 0; kill < 2; kill++) {
+    const isRunning = async () => {
+      const { state, progress } = await api.call<Task>("GET", `${path}/tasks/${begun.id}`);
+      return state === "Done" || (state === "Running" && (progress?.rows ?? 0) > 0);
+    };
+    await waitFor("some of it", isRunning, { timeoutMs: 60_000, intervalMs: 10 });
+    await service.kill();
+    await service.launch();
+    api = new ApiClient(service.url);
+  }
+  expect(await over(begun.id)).toMatchObject({ state: "Done" });
+  stop.abort();
+  await load;
+  await untilDurable((text) => sql(text), slotName("again"), "the load", 120_000);
+  const held = new Map<unknown, Value>();
+  const keys = new Map<string, string>();
+  let again = 0;
+  for (const message of await messagesOf("large")) {
+    const value = rowOf(message);
+    const key = message.key?.toString() ?? "";
+    const before = held.get(key);
+    if (!value) continue;
+    expect([key, value._sm_version]).toEqual([key, Math.max(value._sm_version, before?._sm_version ?? 0)]);
+    held.set(key, value);
+    // A key that comes again is of the same row.
+    const own = idempotencyKey(message) ?? "";
+    if (keys.has(own)) again++;
+    expect(keys.get(own) ?? key).toBe(key);
+    keys.set(own, key);
+  }
+  const source = await sql<{ id: number; v: number }>("select id, v from large order by id");
+  const alive = [...held.values()].filter(({ _sm_deleted: isDeleted }) => !isDeleted);
+  expect(alive.map(({ id, v }) => ({ id, v })).toSorted((a, b) => Number(a.id) - Number(b.id))).toEqual(
+    source as readonly object[] as { id: unknown; v: unknown }[],
+  );
+  // What was committed before a kill does not come again, but for the range that was under way.
+  expect(again).toBeLessThan(rows);
+});
