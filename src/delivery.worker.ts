@@ -11,6 +11,7 @@ import {
   checkpointStore,
   type MainThreadChannel,
   parkingStore,
+  receiptAsk,
 } from "./runtime/threads/main-thread-channel.ts";
 import type { FromDeliveryWorker, ToDeliveryWorker } from "./runtime/threads/messages.ts";
 import { DeliverySession } from "./sink/delivery/delivery-session.ts";
@@ -18,6 +19,8 @@ import type { DeliverySettings, DeliveryTools } from "./sink/delivery/delivery-s
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
+import type { ReceiptPlace } from "./sink/delivery/receipts/receipt-keeping.ts";
+import type { OpenTransport, Transport } from "./sink/delivery/transport.ts";
 import { ConnectionPool } from "./sink/http/connection-pool.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
@@ -58,6 +61,8 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
   #reporting: Disposable | null = null;
   #server: LineServer | null = null;
   #starting: Promise<void> | null = null;
+  /** Of the session under way. */
+  #transport: Transport | null = null;
 
   constructor(main: MainThreadChannel<FromDeliveryWorker>) {
     this.#main = main;
@@ -68,6 +73,11 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       case "start":
         this.#starting = this.#start(message);
         break;
+      case "row.find": {
+        const { questionId, question } = message;
+        this.#main.send({ type: "row.found", questionId, requests: this.#transport?.find?.(question) ?? [] });
+        break;
+      }
       case "reply":
         this.#main.receiveReply(message);
         break;
@@ -93,7 +103,11 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       : this.#webhook(connector);
     const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
       this.#main.send({ type: "log", level, message, fields });
-    const tools = { transport, store: checkpointStore(this.#main), log, monotonic };
+    const open: OpenTransport = (events, store) => {
+      this.#transport = transport(events, store);
+      return this.#transport;
+    };
+    const tools = { transport: open, store: checkpointStore(this.#main), log, monotonic };
     this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send), stopWithinMs);
   }
 
@@ -119,8 +133,19 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       transport: requestTransport(settings, attempt, {
         ...{ monotonic, sleep, random: Math.random },
         parking: { connectorId: connector.id, store: parkingStore(this.#main) },
+        receipts: this.#receipts(connector),
       }),
     };
+  }
+
+  /** Undefined: the connector keeps none. What an earlier configuration has kept goes. */
+  #receipts({ limits }: ConnectorConfig): ReceiptPlace | undefined {
+    const ask = receiptAsk(this.#main);
+    const maxAgeMs = limits.receipts_hours * 3_600_000;
+    const maxBytes = limits.receipts_max_bytes;
+    if (maxAgeMs > 0) return { maxAgeMs, maxBytes, ask, nowMs: Date.now };
+    ask({ kind: "prune", maxAgeMs: 0, maxBytes: 0 }).catch(() => undefined);
+    return undefined;
   }
 
   /** Kafka's client is loaded where it is used: it takes some MB. */

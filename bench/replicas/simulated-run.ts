@@ -1,6 +1,7 @@
 // An attempt of a run without source and sink: it reports, and stores what a real one of its kind stores, at the same rate. What the
 // state and the main thread have to do with it is real. `bun run cost:replicas` compares its rates with those of real runs.
 
+import { noReceipts } from "../../src/connector/receipts.ts";
 import { sharedInterval } from "../../src/measure/shared-interval.ts";
 import type { TableReport } from "../../src/pipeline/table-states.ts";
 import { deliveryKind, type RunAttempt, type RunEvents } from "../../src/runtime/run/connector-run.ts";
@@ -74,8 +75,9 @@ export class SimulatedRun implements RunAttempt {
         "source",
         JSON.stringify({ objects: "made", log: "7412345678901234567/1" }),
         noParts,
+        noReceipts,
       );
-      if (kind) await events.saveRecord("sink", sinkRecord(0), noParts);
+      if (kind) await events.saveRecord("sink", sinkRecord(0), noParts, noReceipts);
       if (!request.initialized) await events.initialized();
     } catch {
       // Its lease is over.
@@ -113,7 +115,7 @@ export class SimulatedRun implements RunAttempt {
     if (!isRecorded || this.#isSaving) return;
     this.#isSaving = true;
     this.events
-      .saveRecord("sink", sinkRecord(this.#changes), noParts)
+      .saveRecord("sink", sinkRecord(this.#changes), noParts, noReceipts)
       .catch(() => {})
       .finally(() => {
         this.#isSaving = false;

@@ -38,6 +38,17 @@ const verifyHours = wholeNumber({
     "Compare each table at a Postgres sink with its source when it was last compared so many hours ago, one after the other; 0: never.",
 });
 
+const receiptsHours = wholeNumber({
+  maximum: 8_760,
+  description:
+    "How long it is kept what became of each request to a webhook, or each message to Kafka, for `explain`; 0: nothing is kept.",
+});
+const receiptsMaxBytes = wholeNumber({
+  minimum: 1_048_576,
+  maximum: 1_099_511_627_776,
+  description: "Bytes that this takes in the service's state at most. The oldest go first.",
+});
+
 const ScheduleSchema = taggedUnion(
   {
     rate: Type.Optional(
@@ -72,6 +83,8 @@ const LimitsRequestSchema = strictObject({
   ),
   snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(copiedRows) })),
   verify: Type.Optional(strictObject({ every_hours: Type.Optional(verifyHours) })),
+  receipts_hours: Type.Optional(receiptsHours),
+  receipts_max_bytes: Type.Optional(receiptsMaxBytes),
 });
 
 const IdentifierNamingRequestSchema = taggedUnion({
@@ -107,6 +120,8 @@ const LimitsSchema = strictObject({
   cdc: strictObject({ flush_interval_ms: flushInterval, max_buffer_rows: bufferRows }),
   snapshot: strictObject({ max_buffer_rows: copiedRows }),
   verify: strictObject({ every_hours: verifyHours }),
+  receipts_hours: receiptsHours,
+  receipts_max_bytes: receiptsMaxBytes,
 });
 export type Limits = Static<typeof LimitsSchema>;
 

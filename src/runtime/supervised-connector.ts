@@ -3,6 +3,7 @@
 // meanwhile. It does so for as long as this replica holds the connector.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
+import type { OpenRequest, RowQuestion } from "../connector/receipts.ts";
 import type { Task } from "../connector/task.ts";
 import type { Term } from "../connector/term.ts";
 import type { VerifyResult } from "../connector/verification.ts";
@@ -88,6 +89,11 @@ export class SupervisedConnector {
   /** Whether the run with this id has ended by itself: complete, or failed permanently. */
   isOver(runId: string): boolean {
     return this.#loop?.runId === runId && this.#loop.isOver;
+  }
+
+  /** Requests of its run that have the row and are not delivered; null: nobody can tell. */
+  async findRow(question: RowQuestion): Promise<readonly OpenRequest[] | null> {
+    return (await this.#loop?.findRow(question)) ?? null;
   }
 
   /** Resolves when the record is in effect, or has to wait for a source. */
@@ -177,7 +183,7 @@ export class SupervisedConnector {
   async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
     // The next run creates slot and publications again in any case, so an unreachable source does not block this.
     const { signal } = this.#interrupt;
-    const { connectors, sourceRecords, sinkRecords, parking } = this.context.state;
+    const { connectors, sourceRecords, sinkRecords, parking, receipts } = this.context.state;
     const { id, term } = this.holding;
     const isDropped =
       !(await this.#cleanup.mayFindObjects(stored)) ||
@@ -188,6 +194,8 @@ export class SupervisedConnector {
     else await sourceRecords.save(id, recordOfObjects, new Map(), term);
     // Everything is sent again, with versions above those of what is parked.
     await parking.remove(id, term);
+    // They tell of a log, and of rows, that the connector begins anew with.
+    await receipts.remove(id, term);
     await sinkRecords.remove(id, term);
     if (leavesCheckpoint(cleanup, stored.config))
       await this.#cleanup.dropAtSink(cleanup, forcedDropMs, signal);

@@ -121,7 +121,9 @@ function runEvents(
     taskDone: (taskId, result) => tasks.done(taskId, result),
     taskFailed: (taskId, error) => tasks.failed(taskId, error),
     loadRecord: (owner) => whileHeld(() => recordsOf(state, owner).load(id)),
-    saveRecord: (owner, text, parts) => whileHeld(() => recordsOf(state, owner).save(id, text, parts, term)),
+    saveRecord: (owner, text, parts, receipts) =>
+      whileHeld(() => recordsOf(state, owner).save(id, text, parts, term, receipts)),
+    receipts: (call) => whileHeld(() => state.receipts.answer(id, call, term)),
     parking: async (call) => {
       const answer = await whileHeld(() => state.parking.answer(id, call, term));
       if (call.kind === "park") context.messagesParked?.(id, call.messages);

@@ -1,5 +1,6 @@
 // The connectors that this replica holds. It reconciles each with its stored record, independently of the others.
 
+import type { OpenRequest, RowQuestion } from "../connector/receipts.ts";
 import type { Term } from "../connector/term.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
 import { type Holding, SupervisedConnector, type SupervisionContext } from "./supervised-connector.ts";
@@ -70,6 +71,11 @@ export class Supervisor implements AsyncDisposable {
   /** Stops the connector's run in order. Resolves when nothing of it goes on, so that another replica may go on with it. */
   async giveBack(id: string): Promise<void> {
     await this.#end(id, "stop");
+  }
+
+  /** Requests of the connector's run that have the row and are not delivered; null: nothing runs here that could tell. */
+  async findRow(id: string, question: RowQuestion): Promise<readonly OpenRequest[] | null> {
+    return (await this.#held.get(id)?.connector.findRow(question)) ?? null;
   }
 
   /** Whether this replica holds the connector. */

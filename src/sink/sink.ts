@@ -15,6 +15,7 @@ import type { Checkpoint } from "../change/checkpoint.ts";
 import type { ComputedColumns } from "../change/computed-columns.ts";
 import type { RowKey } from "../change/copy-part.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { ReceiptBatches } from "../connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { Term } from "../connector/term.ts";
 import type { CopySink } from "./copy-sink.ts";
@@ -136,6 +137,6 @@ export interface SinkContext {
 /** A sink's own record in the state store. */
 export interface CheckpointStore {
   load(): Promise<SavedRecord | null>;
-  /** Replaces the text, and changes the parts with it: all or nothing, durable on return. */
-  save(text: string, parts?: ChangedParts): Promise<void>;
+  /** Replaces the text, and changes the parts and stores receipts with it: all or nothing, durable on return. */
+  save(text: string, parts?: ChangedParts, receipts?: ReceiptBatches): Promise<void>;
 }

@@ -14,6 +14,7 @@ import { ConnectorStore } from "./stores/connector-store.ts";
 import { HistoryStore } from "./stores/history-store.ts";
 import { LeaseStore } from "./stores/lease-store.ts";
 import { ParkedMessages } from "./stores/parked-messages.ts";
+import { ReceiptStore } from "./stores/receipt-store.ts";
 import { RecordStore } from "./stores/record-store.ts";
 import { ReportStore } from "./stores/report-store.ts";
 import { RunParking } from "./stores/run-parking.ts";
@@ -29,6 +30,8 @@ export interface State extends AsyncDisposable {
   readonly parking: RunParking;
   /** What is parked, for people. */
   readonly parked: ParkedMessages;
+  /** What became of requests. */
+  readonly receipts: ReceiptStore;
   /** What sources keep between runs. */
   readonly sourceRecords: RecordStore;
   /** Null: the state is embedded, and this replica is alone. */
@@ -79,6 +82,7 @@ export async function openState(options: StateOptions): Promise<State> {
     sourceRecords: new RecordStore(database, sourceRecords, null),
     parking: new RunParking(database),
     parked: new ParkedMessages(database),
+    receipts: new ReceiptStore(database),
     ...{ shared, lost },
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());

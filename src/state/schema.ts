@@ -18,6 +18,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core";
 import type { AttemptNote, ParkedCause } from "../connector/parking.ts";
+import type { ReceiptTable } from "../connector/receipts.ts";
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { TaskResult, TaskSpec, TaskState } from "../connector/task.ts";
 
@@ -271,6 +272,33 @@ export const parkedMessages = millrace.table(
     index("parked_messages_ended").on(table.connectorId, table.endedAt).where(sql`state <> 'parked'`),
   ],
 );
+
+/** What became of requests, in batches. Neither body nor filter compress any more. */
+export const receipts = millrace.table(
+  "receipts",
+  {
+    connectorId: text("connector_id")
+      .notNull()
+      .references(() => connectors.id, { onDelete: "cascade" }),
+    /** UUIDv7: they sort by time. */
+    id: uuid("id").notNull(),
+    /** When the first of them was saved. */
+    beganAt: instant("began_at").notNull(),
+    requests: integer("requests").notNull(),
+    body: bytea("body").notNull(),
+    /** Tells which keys cannot be in it. */
+    filter: bytea("filter").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.connectorId, table.id] })],
+);
+
+/** The tables that a connector with receipts carries, and what their keys are. */
+export const receiptTables = millrace.table("receipt_tables", {
+  connectorId: text("connector_id")
+    .primaryKey()
+    .references(() => connectors.id, { onDelete: "cascade" }),
+  tables: jsonb("tables").$type<readonly ReceiptTable[]>().notNull(),
+});
 
 /** How requests were cut whose rows may come again. */
 export const requestCuts = millrace.table(

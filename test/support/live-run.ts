@@ -193,6 +193,7 @@ export class LiveRun implements AsyncDisposable {
       loadRecord: (owner) => this.#state.load(owner),
       saveRecord: (owner, text, parts) => this.#state.save(owner, text, parts),
       parking: async (call) => this.#parking.answer(call),
+      receipts: async () => {},
       log: () => {},
     };
   }

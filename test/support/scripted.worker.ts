@@ -46,7 +46,7 @@ function begin(
     case "save":
       send({
         ...{ type: "store.save", owner: "sink", requestId: nextRequest() },
-        ...{ text: `record of ${connector.id}`, parts: new Map([["part", "kept"]]) },
+        ...{ text: `record of ${connector.id}`, parts: new Map([["part", "kept"]]), receipts: new Map() },
       });
       send({ type: "store.load", owner: "sink", requestId: nextRequest() });
       break;

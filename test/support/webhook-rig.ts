@@ -12,6 +12,7 @@ import { createMessageSink } from "../../src/sink/delivery/message-sink.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import type { SinkEvents } from "../../src/sink/sink-events.ts";
 import { MemoryParking } from "./memory-parking.ts";
+import { MemoryReceipts } from "./memory-receipts.ts";
 import { withSave } from "./memory-record.ts";
 import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 
@@ -19,6 +20,7 @@ import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 export class RecordStore {
   record: SavedRecord | null = null;
   readonly parking = new MemoryParking();
+  readonly receipts = new MemoryReceipts();
   /** Saves that were asked for, and that were made. */
   asked = 0;
   saves = 0;
@@ -67,7 +69,8 @@ export class WebhookRig implements AsyncDisposable {
         const { message } = data;
         if (message.type === "log") rig.reports.logs.push(message);
         else if (message.type === "attempts") rig.reports.requests = message.requests;
-        else if (message.type !== "produced") void answer(message, store, post);
+        else if (message.type !== "produced" && message.type !== "row.found")
+          void answer(message, store, post);
       };
     });
     post({ type: "start", connector, runId: "run", port: port2 }, [port2]);
@@ -129,7 +132,7 @@ export class WebhookRig implements AsyncDisposable {
 }
 
 async function answer(
-  request: Extract<FromDeliveryWorker, { type: "store.load" | "store.save" | "parking" }>,
+  request: Extract<FromDeliveryWorker, { type: "store.load" | "store.save" | "parking" | "receipts" }>,
   store: RecordStore,
   post: (message: ToDeliveryWorker) => void,
 ): Promise<void> {
@@ -139,8 +142,10 @@ async function answer(
     store.asked++;
     if (store.gate) await store.gate;
     store.record = withSave(store.record, request.text, request.parts);
+    store.receipts.add(request.receipts);
     store.saves++;
   }
+  if (request.type === "receipts") store.receipts.answer(request.call);
   if (request.type === "parking") {
     const value = store.parking.answer(request.call);
     return post({ type: "reply", requestId: request.requestId, value });

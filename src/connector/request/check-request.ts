@@ -74,6 +74,7 @@ const rules: readonly Rule[] = [
   { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
   { within: ["/sink/postgres/target_schema"], check: checkTargetSchema },
   { within: ["/sink/webhook/url"], check: checkUrl },
+  { within: ["/limits/receipts_hours", "/sink"], check: checkReceipts },
   {
     within: ["/sink/webhook/headers", "/sink/webhook/auth", "/sink/webhook/signing"],
     check: ({ sink }) => (sink?.webhook ? headerClashes(sink.webhook) : []),
@@ -260,4 +261,12 @@ function checkUrl(part: Part): Violation[] {
   const url = part.sink?.webhook?.url;
   if (url === undefined || URL.canParse(url)) return [];
   return [{ path: "/sink/webhook/url", message: "expected an http or https address" }];
+}
+
+/** A Postgres sink answers itself: the row is there or not. */
+function checkReceipts({ limits, sink }: Part): readonly Violation[] {
+  if (!sink?.postgres || (limits?.receipts_hours ?? 0) === 0) return [];
+  const message =
+    "a Postgres sink sends no requests that receipts could be of: look at the row in its table, or set history_enabled for what it was";
+  return [{ path: "/limits/receipts_hours", message }];
 }

@@ -3,10 +3,11 @@
 
 import type { SinkConfig } from "../../connector/config/sink-config.ts";
 import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
+import type { OpenRequest, ReceiptBatches, ReceiptCall, RowQuestion } from "../../connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { TaskProgress, TaskResult, TaskSpec } from "../../connector/task.ts";
-import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { TablesReport } from "../../pipeline/table-states.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
 import { deliveryWorkerUrl, replicationWorkerUrl } from "../../worker-urls.ts";
@@ -17,17 +18,17 @@ import type {
   LogLine,
   RecordOwner,
   Reply,
-  ReplyValue,
   RunMetrics,
   RunRequest,
   StoreRequest,
   ToDeliveryWorker,
   ToReplicationWorker,
-  WireError,
   WorkerMetrics,
 } from "../threads/messages.ts";
 import { defaultThreads, ThreadPool } from "../threads/thread-pool.ts";
 import type { WorkerChannel } from "../threads/worker-thread.ts";
+import { answer, claimed, fromWire, nothing } from "./replies.ts";
+import { RowQuestions } from "./row-questions.ts";
 
 /** What the run reports and requests. A rejected promise is sent to the worker as an error. */
 export interface RunEvents {
@@ -45,7 +46,8 @@ export interface RunEvents {
   taskDone(taskId: string, result: TaskResult | null): void;
   taskFailed(taskId: string, error: MillraceError): void;
   loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
-  saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
+  saveRecord(owner: RecordOwner, text: string, parts: ChangedParts, receipts: ReceiptBatches): Promise<void>;
+  receipts(call: ReceiptCall): Promise<void>;
   parking(call: ParkingCall): Promise<ParkingAnswer>;
   log(line: LogLine): void;
 }
@@ -58,6 +60,8 @@ export interface RunAttempt {
   readonly ended: Promise<MillraceError | null>;
   /** The worker claims the task when it can. A worker that is still loading gets the offer after its start. */
   offerTask(taskId: string, spec: TaskSpec): void;
+  /** Requests that have the row and are not delivered; null, or absent: nobody can tell. */
+  findRow?(question: RowQuestion): Promise<readonly OpenRequest[] | null>;
   /** Asks the run to finish what is in flight, then end. */
   stop(): void;
   /** Ends the run without waiting for what is in flight. */
@@ -94,6 +98,7 @@ export class ConnectorRun implements RunAttempt {
   #metrics: WorkerMetrics | null = null;
   #attempts: AttemptCounts = { requests: 0, results: {}, sentBytes: 0 };
   #produced: KafkaCounts | null = null;
+  readonly #questions = new RowQuestions();
   #started = false;
   #stopping = false;
   #isOver = false;
@@ -125,6 +130,12 @@ export class ConnectorRun implements RunAttempt {
     if (this.#stopping) return;
     if (this.#started) this.#replication.post({ type: "task.offer", taskId, spec });
     else this.#earlyOffers.push({ type: "task.offer", taskId, spec });
+  }
+
+  findRow(question: RowQuestion): Promise<readonly OpenRequest[] | null> {
+    const delivery = this.#delivery;
+    if (!delivery || !this.#started || this.#isOver) return Promise.resolve(null);
+    return this.#questions.ask((questionId) => delivery.post({ type: "row.find", questionId, question }));
   }
 
   stop(): void {
@@ -239,6 +250,12 @@ export class ConnectorRun implements RunAttempt {
       case "parking":
         answer(message, this.events.parking(message.call), (reply) => this.#delivery?.post(reply));
         break;
+      case "receipts":
+        answer(message, nothing(this.events.receipts(message.call)), (reply) => this.#delivery?.post(reply));
+        break;
+      case "row.found":
+        this.#questions.answered(message.questionId, message.requests);
+        break;
       case "attempts":
         this.#attempts = message;
         this.#measured(this.#metrics);
@@ -267,7 +284,12 @@ export class ConnectorRun implements RunAttempt {
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {
     const { type, owner } = message;
     if (type === "store.load") answer(message, this.events.loadRecord(owner), reply);
-    else answer(message, nothing(this.events.saveRecord(owner, message.text, message.parts)), reply);
+    else
+      answer(
+        message,
+        nothing(this.events.saveRecord(owner, message.text, message.parts, message.receipts)),
+        reply,
+      );
   }
 
   #log(level: LogLine["level"], message: string): void {
@@ -279,35 +301,4 @@ export class ConnectorRun implements RunAttempt {
 export function deliveryKind(sink: SinkConfig): "webhook" | "kafka" | null {
   if (sink.webhook) return "webhook";
   return sink.kafka ? "kafka" : null;
-}
-
-/** Replies with the result, or with its error. */
-function answer(
-  { requestId }: { readonly requestId: number },
-  result: Promise<ReplyValue>,
-  reply: (answer: Reply) => void,
-): void {
-  result.then(
-    (value) => reply({ type: "reply", requestId, value }),
-    (error: unknown) => reply({ type: "reply", requestId, error: toWire(error) }),
-  );
-}
-
-async function nothing(done: Promise<void>): Promise<null> {
-  await done;
-  return null;
-}
-
-async function claimed(isOurs: Promise<boolean>): Promise<string> {
-  return (await isOurs) ? "claimed" : "gone";
-}
-
-function toWire(error: unknown): WireError {
-  const { code, message } = toMillraceError(error);
-  return { code, message };
-}
-
-function fromWire({ code, message, stack, table }: WireError): MillraceError {
-  if (stack === undefined) return new MillraceError(code, message, { ...(table && { table }) });
-  return new MillraceError(code, message, { cause: Object.assign(new Error(message), { stack }) });
 }

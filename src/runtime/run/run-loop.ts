@@ -2,6 +2,7 @@
 // permanently.
 
 import type { Position } from "../../change/checkpoint.ts";
+import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import type { HistoryComponent, Status } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
@@ -120,6 +121,11 @@ export class RunLoop {
   cut(): void {
     this.#stop.abort();
     this.#current?.cut();
+  }
+
+  /** See `RunAttempt`. */
+  async findRow(question: RowQuestion): Promise<readonly OpenRequest[] | null> {
+    return (await this.#current?.findRow?.(question)) ?? null;
   }
 
   /** A task is due, and maybe no attempt is running that could execute it. */

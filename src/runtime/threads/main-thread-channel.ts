@@ -1,11 +1,19 @@
 // A worker's channel to the main thread: sends messages, and matches replies with requests.
 
+import { noReceipts, type ReceiptCall } from "../../connector/receipts.ts";
 import type { SavedRecord } from "../../connector/saved-record.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type ParkingStore, parkingStoreOf } from "../../sink/delivery/parking/parking-store.ts";
 import type { CheckpointStore } from "../../sink/sink.ts";
 import type { SourceStateStore } from "../../source/source-state.ts";
-import type { ParkingRequest, RecordOwner, Reply, ReplyValue, StoreRequest } from "./messages.ts";
+import type {
+  ParkingRequest,
+  ReceiptRequest,
+  RecordOwner,
+  Reply,
+  ReplyValue,
+  StoreRequest,
+} from "./messages.ts";
 
 /** The fields of a request without its id. */
 type RequestOf<Message> = Message extends { readonly requestId: number } ? Omit<Message, "requestId"> : never;
@@ -74,8 +82,9 @@ function recordStore<Message extends { readonly type: string }>(
       (await main.request({ type: "store.load", owner } as RequestOf<
         Message | StoreRequest
       >)) as SavedRecord | null,
-    save: async (text, parts = new Map()) => {
-      await main.request({ type: "store.save", owner, text, parts } as RequestOf<Message | StoreRequest>);
+    save: async (text, parts = new Map(), receipts = noReceipts) => {
+      const save = { type: "store.save", owner, text, parts, receipts };
+      await main.request(save as RequestOf<Message | StoreRequest>);
     },
   };
 }
@@ -87,4 +96,13 @@ export function parkingStore<Message extends { readonly type: string }>(
   return parkingStoreOf((call) =>
     main.request({ type: "parking", call } as RequestOf<Message | ParkingRequest>),
   );
+}
+
+/** Asks the receipts of the worker's connector in the state, through the main thread. */
+export function receiptAsk<Message extends { readonly type: string }>(
+  main: MainThreadChannel<Message | ReceiptRequest>,
+): (call: ReceiptCall) => Promise<void> {
+  return async (call) => {
+    await main.request({ type: "receipts", call } as RequestOf<Message | ReceiptRequest>);
+  };
 }

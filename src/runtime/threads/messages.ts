@@ -4,6 +4,7 @@
 import type { Position } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ParkingAnswer, ParkingCall } from "../../connector/parking.ts";
+import type { OpenRequest, ReceiptBatches, ReceiptCall, RowQuestion } from "../../connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { TaskResult, TaskSpec } from "../../connector/task.ts";
@@ -88,6 +89,8 @@ export type ToDeliveryWorker =
       /** The port to the replication worker. */
       readonly port: MessagePort;
     }
+  /** Which requests that are not delivered have the row. Gets `row.found`. */
+  | { readonly type: "row.find"; readonly questionId: number; readonly question: RowQuestion }
   | Reply;
 
 /** delivery worker → main */
@@ -97,6 +100,8 @@ export type FromDeliveryWorker =
   /** The same of a Kafka connector's producer. */
   | { readonly type: "produced"; readonly counts: KafkaCounts }
   | ParkingRequest
+  | ReceiptRequest
+  | { readonly type: "row.found"; readonly questionId: number; readonly requests: readonly OpenRequest[] }
   | StoreRequest
   | LogLine;
 
@@ -115,6 +120,7 @@ export type StoreRequest =
       readonly owner: RecordOwner;
       readonly text: string;
       readonly parts: ChangedParts;
+      readonly receipts: ReceiptBatches;
     };
 
 /** Gets the answer to the call as its reply. */
@@ -122,6 +128,13 @@ export interface ParkingRequest {
   readonly type: "parking";
   readonly requestId: number;
   readonly call: ParkingCall;
+}
+
+/** Gets null as its reply. */
+export interface ReceiptRequest {
+  readonly type: "receipts";
+  readonly requestId: number;
+  readonly call: ReceiptCall;
 }
 
 export type ReplyValue = string | SavedRecord | ParkingAnswer;

@@ -4,6 +4,7 @@
 
 import type { Position } from "../../change/checkpoint.ts";
 import type { Relation } from "../../change/relation.ts";
+import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
@@ -68,6 +69,8 @@ export interface Transport {
   passed?(version: bigint): void;
   /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
   replaysUntil?(position: Position | null): void;
+  /** Requests that have the row and are not delivered. Absent: the transport does not tell. */
+  find?(question: RowQuestion): readonly OpenRequest[];
   /** Begins nothing new. Returns when what is under way has ended, or `signal` aborts it. */
   drain(signal: AbortSignal): Promise<void>;
   /** Gives back what it holds. Called last, and once. */

@@ -88,7 +88,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     switch (responseVerdict(result.status)) {
       case "delivered":
         if (body !== request.body) releaseBody(body);
-        return { kind: "delivered" };
+        return { kind: "delivered", status: result.status };
       case "retry": {
         const answer = await answerText(result.body, secrets);
         const said = saying(answer?.short ?? null);

@@ -1,8 +1,9 @@
 // The statement that saves records: texts and changed parts of several connectors, all at once.
 
 import { type SQL, sql } from "drizzle-orm";
+import type { ReceiptBatch } from "../../connector/receipts.ts";
 import { type Database, keptPlan, rowsOf } from "../database.ts";
-import { leases, type sinkRecordParts, type sinkRecords, type sourceRecords } from "../schema.ts";
+import { leases, receipts, type sinkRecordParts, type sinkRecords, type sourceRecords } from "../schema.ts";
 
 export type RecordTable = typeof sinkRecords | typeof sourceRecords;
 export type PartTable = typeof sinkRecordParts;
@@ -10,6 +11,11 @@ export type PartTable = typeof sinkRecordParts;
 export interface RecordTables {
   readonly table: RecordTable;
   readonly partTable: PartTable | null;
+}
+
+export interface RecordChanges {
+  readonly changed: readonly ChangedPart[];
+  readonly added: readonly AddedReceipts[];
 }
 
 export interface ChangedText {
@@ -24,13 +30,21 @@ export interface ChangedPart {
   readonly part: string | null;
 }
 
+/** A batch of receipts, which is stored with the record. */
+export interface AddedReceipts extends ReceiptBatch {
+  readonly connectorId: string;
+}
+
 export async function putRecords(
   database: Database,
   { table, partTable }: RecordTables,
   texts: readonly ChangedText[],
-  changed: readonly ChangedPart[],
+  { changed, added }: RecordChanges,
 ): Promise<void> {
-  const parts = partTable ? partChanges(database, partTable, changed) : [];
+  const parts = [
+    ...(partTable ? partChanges(database, partTable, changed) : []),
+    ...(added.length === 0 ? [] : [receiptChanges(database, added)]),
+  ];
   const values = texts.map(({ connectorId, text }) => ({ connectorId, record: text }));
   await database
     .with(...parts)
@@ -47,7 +61,7 @@ export async function putFencedRecords(
   database: Database,
   { table, partTable }: RecordTables,
   texts: readonly (ChangedText & { readonly term: number })[],
-  changed: readonly ChangedPart[],
+  { changed, added }: RecordChanges,
 ): Promise<ReadonlySet<string>> {
   const ids = arrayOf(texts.map(({ connectorId }) => connectorId));
   const terms = arrayOf(texts.map(({ term }) => String(term)));
@@ -58,7 +72,7 @@ export async function putFencedRecords(
         as given (connector_id, term, record)
       join ${leases} l on l.connector_id = given.connector_id and l.term = given.term
       order by l.connector_id for share of l
-    )${partTable ? fencedParts(partTable, changed) : sql``}
+    )${partTable ? fencedParts(partTable, changed) : sql``}${added.length === 0 ? sql`` : fencedReceipts(added)}
     insert into ${table} (connector_id, record) select connector_id, record from held
     on conflict (connector_id) do update set record = excluded.record returning connector_id as id`;
   const rows = await rowsOf<{ id: string }>(database, statement);
@@ -85,6 +99,35 @@ function fencedParts(table: PartTable, changed: readonly ChangedPart[]): SQL {
     on conflict (connector_id, name) do update set part = excluded.part
   )`;
   return sql`${removed.length === 0 ? sql`` : remove}${written.length === 0 ? sql`` : write}`;
+}
+
+/** As base64, because drivers write bytes in ways of their own. */
+function receiptColumns(added: readonly AddedReceipts[]): SQL {
+  const base64 = (bytes: Uint8Array) =>
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
+  const of = (text: (batch: AddedReceipts) => string) => arrayOf(added.map(text));
+  return sql`select given.connector_id, given.id, given.began_at, given.requests, decode(given.body, 'base64') as body,
+      decode(given.filter, 'base64') as filter
+    from unnest(${of(({ connectorId }) => connectorId)}::text[], ${of(({ id }) => id)}::uuid[],
+      ${of(({ beganAtMs }) => new Date(beganAtMs).toISOString())}::timestamptz[], ${of(({ requests }) => String(requests))}::int[],
+      ${of(({ body }) => base64(body))}::text[], ${of(({ filter }) => base64(filter))}::text[])
+      as given (connector_id, id, began_at, requests, body, filter)`;
+}
+
+const receiptInsert = sql`insert into ${receipts} (connector_id, id, began_at, requests, body, filter)`;
+const receiptUpdate = sql`on conflict (connector_id, id) do update
+  set requests = excluded.requests, body = excluded.body, filter = excluded.filter`;
+
+function fencedReceipts(added: readonly AddedReceipts[]): SQL {
+  return sql`, receipted as (
+    ${receiptInsert} select added.* from (${receiptColumns(added)}) as added
+    join held on held.connector_id = added.connector_id ${receiptUpdate}
+  )`;
+}
+
+function receiptChanges(database: Database, added: readonly AddedReceipts[]) {
+  const statement = sql`${receiptInsert} ${receiptColumns(added)} ${receiptUpdate} returning ${receipts.id}`;
+  return database.$with("receipted", { id: receipts.id }).as(statement as SQL<unknown>);
 }
 
 /** As Postgres reads an array: https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO */

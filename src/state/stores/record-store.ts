@@ -4,22 +4,26 @@
 
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
+import { noReceipts, type ReceiptBatches } from "../../connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { Term } from "../../connector/term.ts";
 import { leaseLost } from "../../errors/lease-lost.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
 import { fenced } from "./fence.ts";
 import {
+  type AddedReceipts,
   type ChangedPart,
   type PartTable,
   putFencedRecords,
   putRecords,
+  type RecordChanges,
   type RecordTable,
 } from "./record-statements.ts";
 
 interface PendingSave {
   readonly text: string;
   readonly parts: ChangedParts;
+  readonly receipts: ReceiptBatches;
   readonly term: Term;
   readonly done: PromiseWithResolvers<void>;
 }
@@ -54,11 +58,17 @@ export class RecordStore {
   }
 
   /**
-   * Replaces the text and changes the parts, atomically. Of several pending saves under one term, the last text and all
-   * changes of parts are written; then all of them return. Throws `lease_lost`: the term is no longer the connector's,
+   * Replaces the text, changes the parts, and stores receipts, atomically. Of several pending saves under one term, the last text, all
+   * changes of parts and all receipts are written; then all of them return. Throws `lease_lost`: the term is no longer the connector's,
    * and nothing was written.
    */
-  save(connectorId: string, text: string, parts: ChangedParts, term: Term): Promise<void> {
+  save(
+    connectorId: string,
+    text: string,
+    parts: ChangedParts,
+    term: Term,
+    receipts: ReceiptBatches = noReceipts,
+  ): Promise<void> {
     let before = this.#pending.get(connectorId);
     if (before && isOlder(term, before.term)) return Promise.reject(leaseLost());
     if (before && isOlder(before.term, term)) {
@@ -67,7 +77,8 @@ export class RecordStore {
     }
     const done = before?.done ?? Promise.withResolvers<void>();
     const merged = new Map([...(before?.parts ?? noParts), ...parts]);
-    this.#pending.set(connectorId, { text, parts: merged, term, done });
+    const allReceipts = before ? new Map([...before.receipts, ...receipts]) : receipts;
+    this.#pending.set(connectorId, { text, parts: merged, receipts: allReceipts, term, done });
     this.#latest.set(connectorId, done.promise);
     this.#writing ??= this.#drain();
     return done.promise;
@@ -138,34 +149,35 @@ export class RecordStore {
     const changed = [...group].flatMap(([connectorId, { parts }]) =>
       [...parts].map(([name, part]): ChangedPart => ({ connectorId, name, part })),
     );
-    if (changed.length <= maxPartsPerStatement) return this.#put(this.database, group, changed);
+    const added = [...group].flatMap(([connectorId, { receipts }]) =>
+      [...receipts.values()].map((batch): AddedReceipts => ({ connectorId, ...batch })),
+    );
+    if (changed.length <= maxPartsPerStatement) return this.#put(this.database, group, { changed, added });
     return this.database.transaction(async (transaction) => {
       let refused: ReadonlySet<string> = new Set();
       for (let at = 0; at < changed.length; at += maxPartsPerStatement) {
-        refused = await this.#put(transaction, group, changed.slice(at, at + maxPartsPerStatement));
+        const some = changed.slice(at, at + maxPartsPerStatement);
+        refused = await this.#put(transaction, group, { changed: some, added: at === 0 ? added : [] });
       }
       return refused;
     });
   }
 
   /** One statement, which is atomic by itself; two, where only some of the saves have a term. */
-  async #put(
-    database: Database,
-    group: Group,
-    changed: readonly ChangedPart[],
-  ): Promise<ReadonlySet<string>> {
+  async #put(database: Database, group: Group, changes: RecordChanges): Promise<ReadonlySet<string>> {
     const texts = [...group].map(([connectorId, { text, term }]) => ({ connectorId, text, term }));
     const free = texts.filter(({ term }) => term === null);
     const bound = texts.flatMap(({ term, ...text }) => (term === null ? [] : [{ ...text, term }]));
-    const partsOf = (of: readonly { connectorId: string }[]) => {
-      if (of.length === texts.length) return changed;
+    const changesOf = (of: readonly { connectorId: string }[]): RecordChanges => {
+      if (of.length === texts.length) return changes;
       const ids = new Set(of.map(({ connectorId }) => connectorId));
-      return changed.filter(({ connectorId }) => ids.has(connectorId));
+      const isOf = ({ connectorId }: { readonly connectorId: string }) => ids.has(connectorId);
+      return { changed: changes.changed.filter(isOf), added: changes.added.filter(isOf) };
     };
     const { table, partTable } = this;
-    if (free.length > 0) await putRecords(database, { table, partTable }, free, partsOf(free));
+    if (free.length > 0) await putRecords(database, { table, partTable }, free, changesOf(free));
     if (bound.length === 0) return new Set();
-    const kept = await putFencedRecords(database, { table, partTable }, bound, partsOf(bound));
+    const kept = await putFencedRecords(database, { table, partTable }, bound, changesOf(bound));
     return new Set(bound.map(({ connectorId }) => connectorId).filter((id) => !kept.has(id)));
   }
 }

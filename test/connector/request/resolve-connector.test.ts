@@ -78,6 +78,8 @@ describe("defaults", () => {
         cdc: { flush_interval_ms: 0, max_buffer_rows: 0 },
         snapshot: { max_buffer_rows: 0 },
         verify: { every_hours: 0 },
+        receipts_hours: 0,
+        receipts_max_bytes: 268_435_456,
       },
       schedule: null,
       identifier_naming: { SourceNaming: {} },
@@ -164,6 +166,8 @@ describe("defaults", () => {
       cdc: { flush_interval_ms: 0, max_buffer_rows: 5 },
       snapshot: { max_buffer_rows: 0 },
       verify: { every_hours: 0 },
+      receipts_hours: 0,
+      receipts_max_bytes: 268_435_456,
     });
     expect(config.identifier_naming).toEqual({
       FivetranNaming: { schema_prefix: null, column_conflict: "Fail", table_conflict: "Merge" },

@@ -25,6 +25,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     loadRecord: async () => null,
     saveRecord: async () => {},
     parking: async () => null,
+    receipts: async () => {},
     log: ({ message }) => lines.push(message),
     ...change,
   };

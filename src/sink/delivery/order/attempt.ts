@@ -7,7 +7,8 @@ import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 
 export type AttemptOutcome =
-  | { readonly kind: "delivered" }
+  /** `status`: of the answer, where there is one. */
+  | { readonly kind: "delivered"; readonly status?: number }
   | {
       readonly kind: "retry";
       readonly reason: string;

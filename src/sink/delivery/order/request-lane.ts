@@ -113,6 +113,11 @@ export class RequestLane {
     return this.#unfinished.size === 0;
   }
 
+  /** Oldest first. */
+  touching(hash: number): readonly Delivery[] {
+    return [...this.#unfinished].filter(({ request }) => request.touches.includes(hash));
+  }
+
   /** Adds a delivery after all earlier ones, and counts what it has to wait for. */
   add(delivery: Delivery): void {
     const { request } = delivery;

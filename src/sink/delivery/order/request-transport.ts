@@ -3,10 +3,15 @@
 
 import type { Position } from "../../../change/checkpoint.ts";
 import type { Relation } from "../../../change/relation.ts";
+import type { OpenRequest, RowQuestion } from "../../../connector/receipts.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { DeliverySettings, RequestSettings } from "../delivery-settings.ts";
 import { type ParkingPlace, type ParkingSet, parkingSet } from "../parking/parking-set.ts";
+import { textsDigest } from "../receipts/key-digest.ts";
+import { openRequests } from "../receipts/open-requests.ts";
+import { ReceiptKeeping, type ReceiptPlace } from "../receipts/receipt-keeping.ts";
+import { ReceiptedRequests } from "../receipts/receipted-requests.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type PlannedRow, RequestPlan } from "../stream/request-plan.ts";
 import { SecuredRequests } from "../stream/secured-requests.ts";
@@ -22,8 +27,11 @@ import type { Attempt } from "./attempt.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
 
-/** Milliseconds of a clock that never goes back, what makes waits, and where messages are parked; absent: nowhere. */
-export type RequestTools = Parameters<typeof schedulerOptions>[1] & { readonly parking?: ParkingPlace };
+/** Milliseconds of a clock that never goes back, what makes waits, and where messages are parked and receipts are kept; absent: nowhere. */
+export type RequestTools = Parameters<typeof schedulerOptions>[1] & {
+  readonly parking?: ParkingPlace;
+  readonly receipts?: ReceiptPlace | undefined;
+};
 
 export function requestTransport(
   settings: RequestSettings,
@@ -31,11 +39,30 @@ export function requestTransport(
   tools: RequestTools,
 ): OpenTransport {
   return (events, store) => {
-    const place = tools.parking;
-    const set = place ? parkingSet(settings, attempt, events, { ...tools, place }) : null;
-    const options = schedulerOptions(settings, tools, set?.parking);
-    return new RequestTransport(settings, new Scheduler(attempt, options, events), store, set);
+    const { parking: place, receipts: kept } = tools;
+    const keeping = kept ? new ReceiptKeeping(kept) : null;
+    const receipted =
+      keeping && kept
+        ? new ReceiptedRequests(keeping.book, { nowMs: kept.nowMs, monotonic: tools.monotonic })
+        : null;
+    const send = receipted?.attempt(attempt) ?? attempt;
+    const parkingStore = place && (receipted?.parkingStore(place.store) ?? place.store);
+    const set =
+      place && parkingStore
+        ? parkingSet(settings, send, events, { ...tools, place: { ...place, store: parkingStore } })
+        : null;
+    const undeliverable = set ? (receipted?.undeliverable(set.parking) ?? set.parking) : undefined;
+    const options = schedulerOptions(settings, tools, undeliverable);
+    const scheduler = new Scheduler(send, options, events);
+    const receipts = keeping && receipted ? { keeping, receipted } : null;
+    return new RequestTransport(settings, scheduler, store, set, receipts);
   };
+}
+
+/** The receipts of a session's requests. */
+interface KeptReceipts {
+  readonly keeping: ReceiptKeeping;
+  readonly receipted: ReceiptedRequests;
 }
 
 export class RequestTransport implements Transport {
@@ -47,13 +74,15 @@ export class RequestTransport implements Transport {
     private readonly scheduler: Scheduler,
     record: CheckpointStore,
     private readonly set: ParkingSet | null = null,
+    private readonly receipts: KeptReceipts | null = null,
   ) {
+    const stored = receipts?.keeping.store(record) ?? record;
     // What earlier runs have parked is known before anything is sent.
     const load = async () => {
       await set?.begin();
-      return await record.load();
+      return await stored.load();
     };
-    this.store = { load, save: (text, parts) => record.save(text, parts) };
+    this.store = { load, save: (text, parts) => stored.save(text, parts) };
   }
 
   get isOver(): boolean {
@@ -61,9 +90,12 @@ export class RequestTransport implements Transport {
   }
 
   /** A receiver needs nothing. */
-  async prepare(): Promise<void> {}
+  async prepare(relations: readonly Relation[]): Promise<void> {
+    await this.receipts?.keeping.prepare(relations);
+  }
 
-  compile(relation: Relation): CompiledTable {
+  async compile(relation: Relation): Promise<CompiledTable> {
+    await this.receipts?.keeping.changed(relation);
     return compileTable(relation, this.settings.encoding.compile(relation));
   }
 
@@ -75,16 +107,22 @@ export class RequestTransport implements Transport {
     const secured = new SecuredRequests({ save, scheduler, cutsMatter, reach, failed });
     const submit = (request: OutgoingRequest) =>
       secured.submit(request, sent(request.rows, request.body.length));
-    const plan = new RequestPlan(settings.batch, submit, this.#marksRows);
+    const plan = new RequestPlan(settings.batch, submit, this.#marksRows, this.receipts !== null);
+    const book = this.receipts?.keeping.book;
+    // Who reports progress says what goes wrong with a save.
+    if (book) book.save = () => void save().catch(() => undefined);
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       addBoundary: submit,
       seal: () => plan.sealAll().forEach(submit),
       tookVersion: () => secured.tookVersion(),
       get hasCapacity() {
-        return scheduler.hasCapacity;
+        return scheduler.hasCapacity && (book?.hasSpace ?? true);
       },
-      untilCapacity: () => scheduler.untilCapacity(),
+      untilCapacity: async () => {
+        await scheduler.untilCapacity();
+        if (!scheduler.isOver) await book?.untilSpace();
+      },
     };
   }
 
@@ -98,6 +136,7 @@ export class RequestTransport implements Transport {
       { ...batch, maxRows: Number.isFinite(most) ? most : 0 },
       submit,
       this.#marksRows,
+      this.receipts !== null,
     );
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
@@ -119,10 +158,18 @@ export class RequestTransport implements Transport {
 
   async drain(signal: AbortSignal): Promise<void> {
     await Promise.all([this.scheduler.drain(signal), this.set?.retry.stop(signal)]);
+    this.receipts?.keeping.book.hurry();
+  }
+
+  find({ schema, name, key }: RowQuestion): readonly OpenRequest[] {
+    const deliveries = this.scheduler.touching(schema, name, textsDigest(key).hash | 0);
+    return deliveries.flatMap((delivery) => openRequests(delivery, this.receipts?.receipted.trials, key));
   }
 
   readonly #marksRows = () => this.set?.parking.mayCut ?? false;
 
   /** Connections are the sender's. */
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    this.receipts?.keeping.book.close();
+  }
 }

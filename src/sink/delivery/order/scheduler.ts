@@ -95,6 +95,11 @@ export class Scheduler {
     if (--delivery.waits === 0) this.#makeReady(delivery);
   }
 
+  /** Requests of the table that are not delivered and touch the key with this identity hash. */
+  touching(schema: string, table: string, hash: number): readonly Delivery[] {
+    return this.#lanes.get(`${schema}\0${table}`)?.touching(hash) ?? [];
+  }
+
   /** Begins no new attempt, and returns when those under way have ended, or when `signal` aborts them. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#draining = true;

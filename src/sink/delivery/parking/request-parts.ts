@@ -39,7 +39,7 @@ export function partsOf(request: RowsRequest, lists: readonly (readonly number[]
 }
 
 function partOf(request: RowsRequest, rows: readonly number[], places: readonly RowPlace[]): RowsRequest {
-  const { rowMarks } = request;
+  const { rowMarks, receiptRows } = request;
   const { isBare } = rowMarks;
   const spans = rows.map((row) => spanOf(rowMarks, row));
   const length = spans.reduce((sum, [from, to]) => sum + to - from, 0);
@@ -55,6 +55,7 @@ function partOf(request: RowsRequest, rows: readonly number[], places: readonly 
   return {
     ...request,
     ...{ body, touches, rows: rows.length, idempotencyKey: partKey(request.idempotencyKey, rows) },
+    ...(receiptRows ? { receiptRows: receiptRows.part(rows) } : {}),
     rowMarks: { ...rowMarks, ends, touchEnds, versions: rows.map((row) => rowMarks.versions[row]!) },
   };
 }

@@ -2,6 +2,7 @@
 
 import type { Position } from "../../../change/checkpoint.ts";
 import type { RequestBody } from "../../format/values/message-body.ts";
+import type { ReceiptRows } from "../receipts/receipt-rows.ts";
 
 export interface OutgoingRequest {
   readonly schema: string;
@@ -18,6 +19,8 @@ export interface OutgoingRequest {
   readonly position: Position | null;
   /** Where its rows are, so that it can be cut; absent: nobody cuts it. */
   readonly rowMarks?: RequestRows | undefined;
+  /** What its receipt keeps of its rows; absent: no receipts are kept, or nothing more than `touches` is known. */
+  readonly receiptRows?: ReceiptRows | undefined;
 }
 
 /** The rows of a request. All lists have a member for each row. */

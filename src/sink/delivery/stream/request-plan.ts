@@ -7,6 +7,7 @@ import { IdempotencyKey, type RowMoment } from "../../format/idempotency-key.ts"
 import type { RowContext } from "../../format/row-encoder.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
+import { ReceiptRows } from "../receipts/receipt-rows.ts";
 import type { OutgoingRequest, RequestRows } from "./outgoing-request.ts";
 
 export interface BatchLimits {
@@ -48,6 +49,7 @@ export class RequestPlan {
     readonly emit: (request: OutgoingRequest) => void,
     /** Whether requests that begin now may have to be cut. */
     private readonly marksRows: () => boolean = () => false,
+    private readonly keepsReceipts = false,
   ) {}
 
   addRow(table: CompiledTable, row: PlannedRow): void {
@@ -82,7 +84,9 @@ export class RequestPlan {
   #begin(table: CompiledTable, row: PlannedRow): OpenRequest {
     const { isBare } = this.limits;
     const marks = this.marksRows() ? new RowMarks(table, row, isBare) : null;
-    const open = new OpenRequest(table, this.#spare.pop() ?? new ByteWriter(), row.position(), marks);
+    const receiptRows = this.keepsReceipts ? new ReceiptRows(false) : null;
+    const out = this.#spare.pop() ?? new ByteWriter();
+    const open = new OpenRequest(table, out, row.position(), marks, receiptRows);
     if (!isBare) open.out.byte(91);
     this.#open.set(table.name, open);
     return open;
@@ -106,6 +110,7 @@ export class RequestPlan {
       barrier: open.barrier,
       position: open.position,
       ...(open.marks ? { rowMarks: open.marks } : {}),
+      ...(open.receiptRows ? { receiptRows: open.receiptRows } : {}),
     };
     if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
     return request;
@@ -123,6 +128,7 @@ class OpenRequest {
     readonly out: ByteWriter,
     readonly position: Position | null,
     readonly marks: RowMarks | null,
+    readonly receiptRows: ReceiptRows | null,
   ) {
     this.key = new IdempotencyKey(table.keyMaterial);
   }
@@ -131,6 +137,7 @@ class OpenRequest {
     this.rows++;
     for (const hash of row.touches) this.touches.push(hash);
     this.marks?.add(this.out.size, this.touches.length, row.context.version);
+    this.receiptRows?.add(table, row);
     if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
     else {
       this.barrier = true;

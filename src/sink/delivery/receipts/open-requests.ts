@@ -1,0 +1,56 @@
+// What is told of a request that is not delivered yet, to somebody who asks for one of its rows.
+
+import { formatLsn } from "../../../change/lsn.ts";
+import type { OpenRequest } from "../../../connector/receipts.ts";
+import type { Delivery } from "../order/request-lane.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import { type KeyDigest, textsDigest } from "./key-digest.ts";
+import { type KeptRows, operationOf, runOf } from "./receipt-rows.ts";
+import type { Trial } from "./receipted-requests.ts";
+
+/** The parts of a delivery that have the row; the whole request where that is not known. */
+export function openRequests(
+  { request, work, waits }: Delivery,
+  trials: ReadonlyMap<string, Trial> | undefined,
+  key: readonly string[],
+): readonly OpenRequest[] {
+  const digest = textsDigest(key);
+  const parts = (work?.parts ?? [request]).filter((part) => hasRow(part, digest));
+  return parts.map((part, i): OpenRequest => {
+    const trial = trials?.get(part.idempotencyKey);
+    const state = trial ? "Retrying" : waits > 0 || i > 0 ? "Waiting" : "Sending";
+    const change = part.receiptRows && lastChange(part.receiptRows, digest);
+    return {
+      ...{ idempotency_key: part.idempotencyKey, state, attempts: trial?.attempts ?? 0 },
+      ...(trial ? { first_at: timeText(trial.firstAtMs), last_at: timeText(trial.lastAtMs) } : {}),
+      ...(trial && trial.status > 0 ? { status: trial.status } : {}),
+      ...(trial?.error ? { error: trial.error } : {}),
+      ...(change ? { last_change: change } : {}),
+    };
+  });
+}
+
+function hasRow({ receiptRows, touches }: OutgoingRequest, { hash, check }: KeyDigest): boolean {
+  if (!receiptRows || receiptRows.count === 0) return touches.includes(hash | 0);
+  const { hashes, checks } = receiptRows;
+  return hashes.some((each, row) => each === hash && checks[row] === check);
+}
+
+/** Of the last of its rows with this key. */
+function lastChange(rows: KeptRows, digest: KeyDigest): OpenRequest["last_change"] {
+  for (let row = rows.count - 1; row >= 0; row--) {
+    if (rows.hashes[row] !== digest.hash || rows.checks[row] !== digest.check) continue;
+    const run = runOf(rows, row);
+    const committedAt = timeText(Math.floor(rows.runTimesUs[run]! / 1000));
+    return {
+      lsn: formatLsn(rows.runLsns[run]!),
+      committed_at: committedAt,
+      op: operationOf(rows.marks[row]!),
+    };
+  }
+  return undefined;
+}
+
+export function timeText(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,163 @@
+// Gathers receipts, and hands them over to be saved together with the record: what a save of the record covers has its receipts in the same
+// save. Small saves share a batch, which is written again as it grows, so that a quiet connector does not leave a row for each request.
+
+import { batchSpanMs, type ReceiptBatch, type ReceiptBatches } from "../../../connector/receipts.ts";
+import { filterKey, keyFilter, tableHash } from "./key-filter.ts";
+import type { Receipt } from "./receipt.ts";
+import { encodePiece } from "./receipt-body.ts";
+
+export interface ReceiptBookOptions {
+  /** In ms since 1970-01-01 UTC. */
+  readonly nowMs: () => number;
+  readonly newId: () => string;
+  /** A receipt is saved after so long, though the record does not change. */
+  readonly withinMs: number;
+}
+
+/** A batch of so many bytes does not grow any more. */
+const fullBytes = 8 * 1024;
+/** So many rows are saved at once, though the record does not change. */
+const promptRows = 65_536;
+/** While the state takes none, the stream stops at so many rows: memory is bounded. */
+const mostRows = 1_000_000;
+/** What a request takes in addition to its rows, in rows. */
+const rowsOfRequest = 4;
+
+export class ReceiptBook {
+  /** Has the record saved; null: nothing has begun. */
+  save: (() => void) | null = null;
+  #receipts: Receipt[] = [];
+  /** Of what is gathered, and of what is not saved. */
+  #rows = 0;
+  #unsavedRows = 0;
+  #batch = new GrowingBatch();
+  /** Handed over, and not known to be saved. */
+  readonly #unsaved = new Map<string, { readonly batch: ReceiptBatch; readonly rows: number }>();
+  readonly #tables = new Map<string, number>();
+  #timer: Timer | null = null;
+  #waiters: (() => void)[] = [];
+
+  constructor(private readonly options: ReceiptBookOptions) {}
+
+  get hasSpace(): boolean {
+    return this.#rows + this.#unsavedRows < mostRows;
+  }
+
+  /** Resolves when there is space, or when none will be needed. */
+  async untilSpace(): Promise<void> {
+    while (!this.hasSpace && this.save) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+  }
+
+  add(receipt: Receipt): void {
+    this.#receipts.push(receipt);
+    this.#rows += receipt.rows.count + rowsOfRequest;
+    if (this.#rows >= promptRows) this.hurry();
+    else this.#timer ??= setTimeout(() => this.hurry(), this.options.withinMs);
+  }
+
+  /** What was added is saved now. */
+  hurry(): void {
+    this.#clearTimer();
+    this.save?.();
+  }
+
+  /** What the save that begins now has to store. It is handed over again until `saved`. */
+  take(): ReceiptBatches {
+    this.#clearTimer();
+    if (this.#receipts.length > 0) this.#gather();
+    return new Map([...this.#unsaved].map(([id, { batch }]) => [id, batch]));
+  }
+
+  saved(batches: ReceiptBatches): void {
+    for (const [id, batch] of batches) {
+      const known = this.#unsaved.get(id);
+      if (!known) continue;
+      this.#unsavedRows -= known.batch === batch ? known.rows : 0;
+      if (known.batch === batch) this.#unsaved.delete(id);
+    }
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+
+  /** Nothing more is saved. */
+  close(): void {
+    this.#clearTimer();
+    this.save = null;
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+
+  #gather(): void {
+    const receipts = this.#receipts;
+    this.#receipts = [];
+    const nowMs = this.options.nowMs();
+    if (this.#batch.beganAtMs !== null && nowMs - this.#batch.beganAtMs >= batchSpanMs)
+      this.#batch = new GrowingBatch();
+    const batch = this.#batch;
+    batch.id ??= this.options.newId();
+    const { id } = batch;
+    batch.beganAtMs ??= nowMs;
+    for (const { schema, table, rows } of receipts)
+      batch.addKeys(this.#table(schema, table), rows.hashes, rows.count);
+    batch.addPiece(encodePiece(receipts), receipts.length);
+    const before = this.#unsaved.get(id)?.rows ?? 0;
+    this.#unsaved.set(id, { batch: batch.stored(id, batch.beganAtMs), rows: before + this.#rows });
+    this.#unsavedRows += this.#rows;
+    this.#rows = 0;
+    if (batch.bytes >= fullBytes) this.#batch = new GrowingBatch();
+  }
+
+  #table(schema: string, table: string): number {
+    const name = `${schema}\0${table}`;
+    let hash = this.#tables.get(name);
+    if (hash === undefined) {
+      hash = tableHash(schema, table);
+      this.#tables.set(name, hash);
+    }
+    return hash;
+  }
+
+  #clearTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+}
+
+class GrowingBatch {
+  id: string | null = null;
+  beganAtMs: number | null = null;
+  bytes = 0;
+  #pieces: Uint8Array[] = [];
+  #requests = 0;
+  #keys = new Uint32Array(64);
+  #count = 0;
+
+  addKeys(table: number, hashes: ArrayLike<number>, count: number): void {
+    if (this.#count + count > this.#keys.length) {
+      const grown = new Uint32Array(Math.max(this.#count + count, this.#keys.length * 2));
+      grown.set(this.#keys);
+      this.#keys = grown;
+    }
+    for (let i = 0; i < count; i++) this.#keys[this.#count++] = filterKey(table, hashes[i]!);
+  }
+
+  addPiece(piece: Uint8Array, requests: number): void {
+    this.#pieces.push(piece);
+    this.bytes += piece.length;
+    this.#requests += requests;
+  }
+
+  stored(id: string, beganAtMs: number): ReceiptBatch {
+    if (this.#pieces.length > 1) this.#pieces = [joined(this.#pieces, this.bytes)];
+    const filter = keyFilter(this.#keys, this.#count);
+    return { id, beganAtMs, requests: this.#requests, body: this.#pieces[0]!, filter };
+  }
+}
+
+function joined(pieces: readonly Uint8Array[], bytes: number): Uint8Array {
+  const body = new Uint8Array(bytes);
+  let at = 0;
+  for (const piece of pieces) {
+    body.set(piece, at);
+    at += piece.length;
+  }
+  return body;
+}

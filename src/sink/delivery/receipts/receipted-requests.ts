@@ -1,0 +1,152 @@
+// Writes the receipts of requests that are sent each on its own. It stands around what sends them, what decides of those that cannot be
+// delivered, and where they are parked, and hears so what becomes of each.
+
+import type { ParkedCause } from "../../../connector/parking.ts";
+import type { Attempt, AttemptOutcome } from "../order/attempt.ts";
+import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
+import type { ParkingStore } from "../parking/parking-store.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import type { Outcome } from "./receipt.ts";
+import type { ReceiptBook } from "./receipt-book.ts";
+import { type KeptRows, unknownMark } from "./receipt-rows.ts";
+
+/** Attempts at a request that is not delivered yet. */
+export interface Trial {
+  readonly attempts: number;
+  readonly firstAtMs: number;
+  readonly lastAtMs: number;
+  readonly ms: number;
+  /** Of the last answer; 0: there was none. */
+  readonly status: number;
+  readonly error: string | null;
+}
+
+interface Clocks {
+  /** In ms since 1970-01-01 UTC. */
+  readonly nowMs: () => number;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+}
+
+export class ReceiptedRequests {
+  readonly #trials = new Map<string, Trial & { readonly request: OutgoingRequest }>();
+  /** Of these it is being decided what becomes of them. */
+  readonly #works = new Set<RequestWork>();
+
+  constructor(
+    private readonly book: ReceiptBook,
+    private readonly clocks: Clocks,
+  ) {}
+
+  /** By Idempotency-Key. */
+  get trials(): ReadonlyMap<string, Trial> {
+    return this.#trials;
+  }
+
+  attempt(send: Attempt): Attempt {
+    return async (request, signal) => {
+      const { nowMs, monotonic } = this.clocks;
+      const atMs = nowMs();
+      const beganMs = monotonic();
+      const outcome = await send(request, signal);
+      this.#tried(request, outcome, atMs, Math.round(monotonic() - beganMs));
+      return outcome;
+    };
+  }
+
+  undeliverable(inner: UndeliverableRequests): UndeliverableRequests {
+    const decided = async <Result>(work: RequestWork, decide: () => Promise<Result>) => {
+      this.#works.add(work);
+      try {
+        return await decide();
+      } finally {
+        this.#works.delete(work);
+      }
+    };
+    return {
+      get isIdle() {
+        return inner.isIdle;
+      },
+      next: (work, signal) => decided(work, () => inner.next(work, signal)),
+      takes: async (work, cause, signal) => {
+        const request = work.parts[0];
+        const goesOn = await decided(work, () => inner.takes(work, cause, signal));
+        if (!goesOn && request) this.#ended(request, cause);
+        return goesOn;
+      },
+    };
+  }
+
+  parkingStore(inner: ParkingStore): ParkingStore {
+    return {
+      ...inner,
+      cut: async (cut) => {
+        await inner.cut(cut);
+        this.#became(this.#request(cut.key), "cut");
+      },
+      park: async (messages) => {
+        await inner.park(messages);
+        for (const { id } of messages) this.#became(this.#request(id), "parked");
+      },
+      refused: async (id, ...rest) => {
+        await inner.refused(id, ...rest);
+        this.#became(this.#request(id), "parked");
+      },
+    };
+  }
+
+  #tried(request: OutgoingRequest, outcome: AttemptOutcome, lastAtMs: number, ms: number): void {
+    const key = request.idempotencyKey;
+    const before = this.#trials.get(key);
+    const facts = {
+      attempts: (before?.attempts ?? 0) + 1,
+      firstAtMs: before?.firstAtMs ?? lastAtMs,
+      lastAtMs,
+      ms,
+    };
+    if (outcome.kind === "delivered") {
+      if (before) this.#trials.delete(key);
+      this.#add(request, "delivered", { ...facts, status: outcome.status ?? 0 });
+    } else if (outcome.note) {
+      const { status = 0, error = null } = outcome.note;
+      this.#trials.set(key, { ...facts, status, error, request });
+    }
+  }
+
+  /** The run ends with it. */
+  #ended(request: OutgoingRequest, cause: ParkedCause): void {
+    this.#became(request, cause === "exhausted" ? "exhausted" : "refused");
+    this.book.hurry();
+  }
+
+  #became(request: OutgoingRequest | undefined, outcome: Outcome): void {
+    if (!request) return;
+    const atMs = this.clocks.nowMs();
+    const untried = { attempts: 0, firstAtMs: atMs, lastAtMs: atMs, ms: 0, status: 0 };
+    const trial = this.#trials.get(request.idempotencyKey);
+    this.#trials.delete(request.idempotencyKey);
+    this.#add(request, outcome, trial ?? untried);
+  }
+
+  #add(request: OutgoingRequest, outcome: Outcome, trial: Omit<Trial, "error">): void {
+    const { schema, table, idempotencyKey: key, receiptRows, touches } = request;
+    const { attempts, firstAtMs, lastAtMs, ms, status } = trial;
+    const rows = receiptRows ?? hashesAlone(touches);
+    this.book.add({ schema, table, key, outcome, attempts, firstAtMs, lastAtMs, ms, status, rows });
+  }
+
+  #request(key: string): OutgoingRequest | undefined {
+    for (const { parts } of this.#works)
+      for (const part of parts) if (part.idempotencyKey === key) return part;
+    return this.#trials.get(key)?.request;
+  }
+}
+
+/** Of a parked message that is sent again more is not known. */
+function hashesAlone(touches: readonly number[]): KeptRows {
+  const hashes = [...new Set(touches)].map((hash) => hash >>> 0);
+  return {
+    ...{ count: hashes.length, hashes, checks: hashes.map(() => 0), marks: hashes.map(() => unknownMark) },
+    ...{ ordinals: null, runRows: [], runLsns: [], runTimesUs: [] },
+  };
+}

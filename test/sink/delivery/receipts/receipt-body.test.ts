@@ -1,0 +1,111 @@
+// Bodies of receipts give back what was written, and filters hold every key.
+
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { textsDigest } from "../../../../src/sink/delivery/receipts/key-digest.ts";
+import {
+  filterKey,
+  keyFilter,
+  mayHold,
+  tableHash,
+} from "../../../../src/sink/delivery/receipts/key-filter.ts";
+import { outcomes, type Receipt } from "../../../../src/sink/delivery/receipts/receipt.ts";
+import { decodeBody, encodePiece } from "../../../../src/sink/delivery/receipts/receipt-body.ts";
+import { ReceiptRows, runOf } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
+
+const word = fc.integer({ min: 0, max: 2 ** 32 - 1 });
+const time = fc.integer({ min: 0, max: 4_000_000_000_000 });
+const long = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
+
+const runs = fc.array(
+  fc.record({ count: fc.integer({ min: 1, max: 5 }), at: long, timeUs: fc.integer({ min: 0, max: 4e15 }) }),
+  { maxLength: 5 },
+);
+
+const rowsOf = fc.tuple(runs, fc.boolean(), word).map(([made, areMessages, seed]) => {
+  const rows = new ReceiptRows(areMessages);
+  made.forEach(({ count, at, timeUs }, run) => {
+    rows.runRows.push(count);
+    rows.runLsns.push(lsn(at));
+    rows.runTimesUs.push(timeUs);
+    for (let i = 0; i < count; i++) {
+      rows.hashes.push((seed + run * 977 + i) >>> 0);
+      rows.checks.push((seed + i) & 0xffff);
+      rows.marks.push((i % 5) | (run << 3));
+      rows.ordinals?.push(seed >>> 1);
+    }
+  });
+  return rows;
+});
+
+const receipt = fc.record({
+  schema: fc.constantFrom("public", 'o"dd', "ä"),
+  table: fc.constantFrom("orders", "t\\"),
+  key: fc.option(fc.uuid()),
+  outcome: fc.constantFrom(...outcomes),
+  ...{ attempts: word, status: fc.integer({ min: 0, max: 999 }), ms: word, firstAtMs: time },
+  lastAtMs: time,
+  rows: rowsOf,
+});
+
+const plain = ({ rows, ...facts }: Receipt) => ({
+  ...facts,
+  ...{ hashes: [...Array.from(rows.hashes)], checks: Array.from(rows.checks), marks: Array.from(rows.marks) },
+  ordinals: rows.ordinals && Array.from(rows.ordinals),
+  ...{
+    runRows: Array.from(rows.runRows),
+    runLsns: Array.from(rows.runLsns),
+    runTimesUs: Array.from(rows.runTimesUs),
+  },
+});
+
+test("what was written is read again, in pieces of any size", () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(receipt, { minLength: 1, maxLength: 40 }), { maxLength: 4 }), (pieces) => {
+      const body = new Uint8Array(Buffer.concat(pieces.map((each) => encodePiece(each))));
+      expect([...decodeBody(body)].map(plain)).toEqual(pieces.flat().map(plain));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("a part has the rows of the part, in their transactions", () => {
+  fc.assert(
+    fc.property(rowsOf, fc.array(fc.boolean(), { minLength: 25, maxLength: 25 }), (rows, wanted) => {
+      const chosen = Array.from({ length: rows.count }, (_, i) => i).filter((i) => wanted[i]);
+      const part = rows.part(chosen);
+      const of = (each: ReceiptRows, row: number) => [
+        each.hashes[row],
+        each.runLsns[runOf(each, row)],
+        each.runTimesUs[runOf(each, row)],
+      ];
+      expect(chosen.map((_, i) => of(part, i))).toEqual(chosen.map((row) => of(rows, row)));
+      expect(part.runRows.reduce((sum, count) => sum + count, 0)).toBe(part.count);
+    }),
+  );
+});
+
+test("a filter holds each of its keys, and few others", () => {
+  const table = tableHash("public", "orders");
+  const keyOf = (n: number) => filterKey(table, textsDigest([String(n)]).hash);
+  const keys = Array.from({ length: 5_000 }, (_, n) => keyOf(n));
+  const filter = keyFilter(keys);
+  expect(keys.every((key) => mayHold(filter, key))).toBe(true);
+  const others = Array.from({ length: 20_000 }, (_, n) => keyOf(100_000 + n));
+  expect(others.filter((key) => mayHold(filter, key)).length / others.length).toBeLessThan(0.025);
+  const elsewhere = keys.map((_, n) =>
+    filterKey(tableHash("public", "other"), textsDigest([String(n)]).hash),
+  );
+  expect(elsewhere.filter((key) => mayHold(filter, key)).length / elsewhere.length).toBeLessThan(0.025);
+});
+
+test("keys of a million rows have digests of their own", () => {
+  const seen = new Set<number>();
+  for (let n = 0; n < 1_000_000; n++) {
+    const { hash, check } = textsDigest([String(n)]);
+    seen.add(hash * 65_536 + check);
+  }
+  // A million among 2^48 share one with a chance of 1 in 560.
+  expect(seen.size).toBeGreaterThanOrEqual(1_000_000 - 2);
+});

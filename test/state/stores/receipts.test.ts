@@ -1,0 +1,198 @@
+// Receipts over both databases: stored with the record under its term, found by key, and removed by age and size.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { lsn } from "../../../src/change/lsn.ts";
+import { noReceipts, type ReceiptBatches } from "../../../src/connector/receipts.ts";
+import { textsDigest } from "../../../src/sink/delivery/receipts/key-digest.ts";
+import { filterKey, filterProbes, tableHash } from "../../../src/sink/delivery/receipts/key-filter.ts";
+import { decodeBody } from "../../../src/sink/delivery/receipts/receipt-body.ts";
+import { ReceiptBook } from "../../../src/sink/delivery/receipts/receipt-book.ts";
+import { ReceiptRows } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
+import { openState, type State } from "../../../src/state/open-state.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
+import { storedConnector } from "../../support/sample-connector.ts";
+
+const key = Buffer.alloc(32, 7).toString("base64");
+const table = tableHash("public", "orders");
+const probesOf = (id: number) => filterProbes(filterKey(table, textsDigest([String(id)]).hash));
+
+function bookAt(nowMs: () => number): ReceiptBook {
+  return new ReceiptBook({ nowMs, newId: () => Bun.randomUUIDv7("hex", nowMs()), withinMs: 60_000 });
+}
+
+function add(book: ReceiptBook, ids: readonly number[], atMs: number): void {
+  const rows = new ReceiptRows(false);
+  for (const id of ids) {
+    const { hash, check } = textsDigest([String(id)]);
+    rows.hashes.push(hash);
+    rows.checks.push(check);
+    rows.marks.push(0);
+  }
+  rows.runRows.push(ids.length);
+  rows.runLsns.push(lsn(BigInt(ids[0]!)));
+  rows.runTimesUs.push(atMs * 1000);
+  const facts = { schema: "public", table: "orders", key: Bun.randomUUIDv7(), outcome: "delivered" as const };
+  book.add({ ...facts, attempts: 1, status: 200, ms: 3, firstAtMs: atMs, lastAtMs: atMs, rows });
+}
+
+for (const kind of ["pglite", "postgres"] as const) {
+  describe(`receipts over ${kind}`, () => {
+    let state: State;
+    let directory: string;
+    let server: PostgresServer | null = null;
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+      if (kind === "postgres") server = await PostgresServer.start();
+      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+      const dataDirectory = join(directory, "data");
+      state = await openState({
+        databaseUrl,
+        dataDirectory,
+        encryptionKey: key,
+        instance: crypto.randomUUID(),
+      });
+    });
+
+    afterAll(async () => {
+      await state[Symbol.asyncDispose]();
+      await server?.[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    async function connector(id: string) {
+      await state.connectors.insert(storedConnector(id));
+      const save = async (receipts: ReceiptBatches = noReceipts, term: number | null = null) =>
+        await state.sinkRecords.save(id, "record", new Map(), term, receipts);
+      const found = async (row: number, sinceMs = 0) => {
+        const search = { probes: probesOf(row), sinceMs, before: null, limit: 1_000 };
+        const batches = await state.receipts.search(id, search);
+        const { hash } = textsDigest([String(row)]);
+        const receipts = batches.flatMap(({ body }) => [...decodeBody(body)]);
+        return receipts.filter(({ rows }) => Array.from(rows.hashes).includes(hash)).length;
+      };
+      return { save, found };
+    }
+
+    test("they are stored with the record, and a batch that grows is one row", async () => {
+      const { save, found } = await connector("grows");
+      const book = bookAt(Date.now);
+      for (const id of [1, 2, 3]) {
+        add(book, [id, 100 + id], Date.now());
+        const batches = book.take();
+        await save(batches);
+        book.saved(batches);
+      }
+      expect([await found(1), await found(103), await found(4)]).toEqual([1, 1, 0]);
+      expect((await state.receipts.totals(null)).get("grows")).toBeLessThan(1_200);
+      expect(book.take().size).toBe(0);
+    });
+
+    test("what a save that failed had is saved by the next one", async () => {
+      const { save, found } = await connector("failed");
+      const book = bookAt(Date.now);
+      add(book, [1], Date.now());
+      book.take();
+      add(book, [2], Date.now());
+      await save(book.take());
+      expect([await found(1), await found(2)]).toEqual([1, 1]);
+    });
+
+    test("an older term stores none, and removes none", async () => {
+      const { save, found } = await connector("fenced");
+      const book = bookAt(Date.now);
+      add(book, [1], Date.now());
+      const lost = { code: "lease_lost" };
+      await expect(save(book.take(), 3)).rejects.toMatchObject(lost);
+      expect(await found(1)).toBe(0);
+      await save(book.take());
+      const prune = { kind: "prune", maxAgeMs: 0, maxBytes: 0 } as const;
+      await expect(state.receipts.answer("fenced", prune, 3)).rejects.toMatchObject(lost);
+      await expect(state.receipts.answer("fenced", { kind: "tables", tables: [] }, 3)).rejects.toMatchObject(
+        lost,
+      );
+      expect(await found(1)).toBe(1);
+    });
+
+    test("saves under a term take receipts of several connectors at once", async () => {
+      const one = await connector("term-a");
+      const other = await connector("term-b");
+      const [book, second] = [bookAt(Date.now), bookAt(Date.now)];
+      add(book, [1], Date.now());
+      add(second, [2], Date.now());
+      await Promise.all([one.save(book.take(), 0), other.save(second.take(), 0)]);
+      expect([await one.found(1), await other.found(2), await other.found(1)]).toEqual([1, 1, 0]);
+    });
+
+    test("what is too old goes, and what is too much, the oldest first", async () => {
+      const { save, found } = await connector("pruned");
+      const hour = 3_600_000;
+      let nowMs = Date.now() - 10 * hour;
+      const book = bookAt(() => nowMs);
+      for (let id = 1; id <= 10; id++, nowMs += hour) {
+        add(book, [id], nowMs);
+        const batches = book.take();
+        await save(batches);
+        book.saved(batches);
+      }
+      const kept = async () => {
+        const ids = Array.from({ length: 10 }, (_, i) => i + 1);
+        const there = await Promise.all(ids.map(async (id) => ((await found(id)) > 0 ? [id] : [])));
+        return there.flat();
+      };
+      const prune = (maxAgeMs: number, maxBytes: number) =>
+        state.receipts.answer("pruned", { kind: "prune", maxAgeMs, maxBytes }, null);
+      expect((await kept()).length).toBe(10);
+      await prune(4.5 * hour, 1e9);
+      expect(await kept()).toEqual([7, 8, 9, 10]);
+      const bytes = (await state.receipts.totals(null)).get("pruned")!;
+      await prune(100 * hour, bytes / 2 + 1);
+      expect(await kept()).toEqual([9, 10]);
+      await prune(0, 0);
+      expect(await kept()).toEqual([]);
+    });
+
+    test("they go with their connector, and when it begins again", async () => {
+      const { save, found } = await connector("gone");
+      const book = bookAt(Date.now);
+      const tables = [
+        { schema: "public", name: "orders", key: [{ name: "id", typeOid: 20, typeName: "bigint" }] },
+      ];
+      await state.receipts.answer("gone", { kind: "tables", tables }, null);
+      expect(await state.receipts.tables("gone")).toEqual(tables);
+      add(book, [1], Date.now());
+      await save(book.take());
+      await state.receipts.remove("gone", null);
+      expect([await found(1), await state.receipts.tables("gone")]).toEqual([0, null]);
+      await save(book.take());
+      expect(await found(1)).toBe(1);
+      await state.connectors.remove("gone", null);
+      expect(await found(1)).toBe(0);
+    });
+
+    test("one among a million is found in less than a second", async () => {
+      const { save, found } = await connector("million");
+      const book = bookAt(Date.now);
+      for (let id = 0; id < 1_000_000; ) {
+        for (let request = 0; request < 10; request++, id += 100)
+          add(
+            book,
+            Array.from({ length: 100 }, (_, i) => id + i),
+            Date.now(),
+          );
+        const batches = book.take();
+        await save(batches);
+        book.saved(batches);
+      }
+      await found(1);
+      for (const id of [17, 499_999, 999_999, 2_000_000]) {
+        const beganMs = performance.now();
+        expect(await found(id)).toBe(id < 1_000_000 ? 1 : 0);
+        expect(performance.now() - beganMs).toBeLessThan(1_000);
+      }
+    });
+  });
+}
