@@ -46,14 +46,16 @@ export async function replayForTask(
   const { replays } = environment.sink;
   if (!replays) throw notForThisSink();
   try {
-    const table = await openTable(environment, context, task, signal);
-    const asked = spec.keys ? await readKeys(environment, table, spec.keys) : null;
-    const replayed = { id: task.id, keys: asked?.keys ?? null };
-    await using replay = await environment.betweenBatches(
-      () => replays.begin(table, replayed, signal),
-      signal,
-    );
-    return await send(environment, { task, table, replay, asked, signal });
+    for (;;) {
+      const table = await openTable(environment, context, task, signal);
+      const asked = spec.keys ? await readKeys(environment, table, spec.keys) : null;
+      const replayed = { id: task.id, keys: asked?.keys ?? null };
+      await using replay = await environment.betweenBatches(
+        async () => (context.first.isUnderWay(table) ? null : await replays.begin(table, replayed, signal)),
+        signal,
+      );
+      if (replay) return await send(environment, { task, table, replay, asked, signal });
+    }
   } catch (error) {
     throw causeOf(error);
   }
@@ -158,13 +160,12 @@ async function openTable(
   task: OfferedTask,
   signal: AbortSignal,
 ): Promise<TableShape> {
-  const find = async () => findTable(await listTables(), source.database, task);
-  let table = await betweenBatches(find, signal);
-  if (first.isUnderWay(table)) {
-    // Its rows may be older than those that are sent again, and would come after them.
-    await first.ended(table, signal);
-    table = await betweenBatches(find, signal);
-  }
+  const table = await betweenBatches(
+    async () => findTable(await listTables(), source.database, task),
+    signal,
+  );
+  // Its rows may be older than those that are sent again, and would come after them.
+  await first.ended(table, signal);
   const reason = copyBlocker(table) ?? copies.readFailure(table);
   if (reason) throw reason;
   return table;

@@ -1,11 +1,13 @@
 // Decides which tables' rows can be sent again, and what their idempotency keys have of the replay. Pure.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
-import { tableOrder } from "../../format/compiled-table.ts";
 import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
 
-/** Why rows of the table cannot be sent again beside the stream; null: they can. */
+/**
+ * Why rows of the table cannot be sent again beside the stream; null: they can. The key of a table whose replica identity is an index is that
+ * index: so each change tells the key of its row, though not always the primary key.
+ */
 export function replayBlocker({ relation, coverage }: TableShape, filter: OperationFilter): string | null {
   const name = qualifiedName(relation);
   const { key, replicaIdentity, isKeyedByHash } = relation;
@@ -14,12 +16,6 @@ export function replayBlocker({ relation, coverage }: TableShape, filter: Operat
   }
   if (key.length === 0 || isKeyedByHash) {
     return `Table ${name} has no key: a receiver could not tell that a row which is sent again is one that it has. Give the table a primary key.`;
-  }
-  if (tableOrder(relation) !== "byKey") {
-    return (
-      `The replica identity of ${name} is an index, so that a DELETE does not tell the primary key of its row, and a row could be sent again after ` +
-      "its removal. ALTER TABLE … REPLICA IDENTITY DEFAULT mends that; or take a Snapshot task, for which the stream waits."
-    );
   }
   if (coverage?.isUnpublished) {
     return `Changes of ${name} are not published at the moment: what is sent again could be older than what the receiver has.`;

@@ -28,12 +28,12 @@ describe("which tables can be sent again", () => {
   test("one whose changes tell the row that they are of", () => {
     expect(replayBlocker(shape(), all)).toBeNull();
     expect(replayBlocker(shape({ replicaIdentity: "full" }), all)).toBeNull();
+    expect(replayBlocker(shape({ replicaIdentity: "index" }), all)).toBeNull();
   });
 
   test.each([
     [shape({ key: [] }), "has no key"],
     [shape({ isKeyedByHash: true }), "has no key"],
-    [shape({ replicaIdentity: "index" }), "is an index"],
     [shape({ replicaIdentity: "nothing" }), "NOTHING"],
     [shape({}, { coverage: { excluded: [], isListed: false, isUnpublished: true } }), "not published"],
   ] as const)("no other one (%#)", (table, reason) => {
