@@ -44,7 +44,7 @@ export function ReplayDialog({ entry, table, onCreated, onClose }: ReplayDialogP
         there any more nothing is sent.
       </p>
       <AreaField
-        {...{ label: "Keys of the rows", value: text, onValue: setText, rows: 4 }}
+        {...{ label: "Keys of the rows", name: "keys", value: text, onValue: setText, rows: 4 }}
         hint={'One in each line, such as {"id": 7}. At most 1,000. Without keys the whole table is sent.'}
       />
       {waitsForConnector(status) && (
