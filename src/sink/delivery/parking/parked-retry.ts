@@ -6,11 +6,14 @@ import { type AttemptNote, keptNotes, type ParkedEntry } from "../../../connecto
 import type { Attempt } from "../order/attempt.ts";
 import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
-import type { Parking, RetryView } from "./parking.ts";
+import type { ParkedEntries } from "./parked-entries.ts";
+import type { RetryView } from "./parking.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
 export interface ParkedRetryOptions {
-  readonly parking: Parking;
+  readonly entries: ParkedEntries;
+  /** Resolves when the message is in the state. */
+  readonly stored: (id: string) => Promise<void>;
   readonly store: ParkingStore;
   readonly attempt: Attempt;
   readonly policy: RetryPolicy;
@@ -75,7 +78,7 @@ export class ParkedRetry implements RetryView {
 
   reached(): void {
     if (this.#early.size === 0) return;
-    for (const entry of this.#early) if (this.options.parking.isReached(entry)) this.#ready.add(entry);
+    for (const entry of this.#early) if (this.options.entries.isReached(entry)) this.#ready.add(entry);
     for (const entry of this.#ready) this.#early.delete(entry);
     this.#pump();
   }
@@ -100,7 +103,7 @@ export class ParkedRetry implements RetryView {
 
   /** Looks for what people ask for, now and then while something is parked. Resolves after the first look. Never throws. */
   async watch(): Promise<void> {
-    if (this.#watching || this.#isStopping || this.options.parking.parked.size === 0) return;
+    if (this.#watching || this.#isStopping || this.options.entries.parked.size === 0) return;
     const looked = Promise.withResolvers<void>();
     this.#watching = this.#watch(looked.resolve).finally(() => {
       this.#watching = null;
@@ -127,9 +130,9 @@ export class ParkedRetry implements RetryView {
   }
 
   async #watch(looked: () => void): Promise<void> {
-    const { parking, sleep } = this.options;
+    const { entries, sleep } = this.options;
     try {
-      while (!this.#isStopping && parking.parked.size > 0) {
+      while (!this.#isStopping && entries.parked.size > 0) {
         await this.#look();
         looked();
         await sleep(lookMs, this.#pauses.signal);
@@ -142,18 +145,18 @@ export class ParkedRetry implements RetryView {
   }
 
   async #look(): Promise<void> {
-    const { parking, store, everyMs, monotonic } = this.options;
+    const { entries, store, everyMs, monotonic } = this.options;
     await this.#noting;
     const wishes = await store.look(this.#askedUntil, this.#discardedUntil);
     const { wanted, askedUntil } = wishes;
     this.#discardedUntil = wishes.discardedUntil ?? this.#discardedUntil;
-    for (const id of wishes.discarded) this.#drop(parking.parked.get(id));
-    for (const entry of parking.takeReleased()) if (parking.parked.get(entry.id)) this.#want(entry);
+    for (const id of wishes.discarded) this.#drop(entries.parked.get(id));
+    for (const entry of entries.takeReleased()) if (entries.parked.get(entry.id)) this.#want(entry);
     const isRound = everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs;
     if (isRound) this.#lastRoundMs = monotonic();
-    const entries = isRound ? [...parking.parked.all()] : wanted.map((id) => parking.parked.get(id));
+    const asked = isRound ? [...entries.parked.all()] : wanted.map((id) => entries.parked.get(id));
     if (askedUntil !== null) this.#askedUntil = askedUntil;
-    for (const entry of entries) if (entry) this.#want(entry);
+    for (const entry of asked) if (entry) this.#want(entry);
     this.#pump();
   }
 
@@ -169,13 +172,13 @@ export class ParkedRetry implements RetryView {
   #want(entry: ParkedEntry): void {
     if (this.#isStopping || this.isUnderWay(entry)) return;
     this.#wanted.add(entry);
-    for (const first of this.options.parking.parked.firsts(entry)) this.#makeReady(first);
+    for (const first of this.options.entries.parked.firsts(entry)) this.#makeReady(first);
   }
 
   #makeReady(entry: ParkedEntry): void {
     if (this.#isStopping || this.#sending.has(entry)) return;
     this.#wanted.add(entry);
-    (this.options.parking.isReached(entry) ? this.#ready : this.#early).add(entry);
+    (this.options.entries.isReached(entry) ? this.#ready : this.#early).add(entry);
   }
 
   #pump(): void {
@@ -184,7 +187,7 @@ export class ParkedRetry implements RetryView {
       if (!entry) break;
       this.#ready.delete(entry);
       this.#wanted.delete(entry);
-      if (!this.options.parking.parked.get(entry.id)) continue;
+      if (!this.options.entries.parked.get(entry.id)) continue;
       const sending = new AbortController();
       this.#sending.set(entry, sending);
       void this.#send(entry, sending.signal);
@@ -203,9 +206,9 @@ export class ParkedRetry implements RetryView {
   }
 
   async #send(entry: ParkedEntry, discarded: AbortSignal): Promise<void> {
-    const { parking, store } = this.options;
+    const { store } = this.options;
     try {
-      await parking.stored(entry.id);
+      await this.options.stored(entry.id);
       const body = await store.body(entry.id);
       if (body === null) this.#leave(entry);
       else {
@@ -228,11 +231,11 @@ export class ParkedRetry implements RetryView {
 
   /** It is parked no more: what waited behind it follows. */
   #leave(entry: ParkedEntry): void {
-    const { parking } = this.options;
-    parking.settle(entry);
+    const { entries } = this.options;
+    entries.settle(entry);
     this.#wanted.delete(entry);
     this.#early.delete(entry);
-    for (const freed of parking.parked.freed(entry)) this.#makeReady(freed);
+    for (const freed of entries.parked.freed(entry)) this.#makeReady(freed);
   }
 
   /** `discarded`: nobody wants it sent any more. */

@@ -54,7 +54,8 @@ export function parkingSet(
   const limits = { maxMessages, maxBytes };
   const parking = new Parking({ store, connectorId, parksRefused, limits, monotonic, changed });
   const retry = new ParkedRetry({
-    ...{ parking, store, attempt, policy, monotonic, sleep, random },
+    ...{ entries: parking.entries, store, attempt, policy, monotonic, sleep, random },
+    stored: (id) => parking.stored(id),
     maxInFlight: Math.max(1, Math.min(mostRetries, Math.floor(maxInFlight * retryShare))),
     everyMs: retryEveryMs,
     failed: (error) => events.failed(toMillraceError(error)),

@@ -9,7 +9,8 @@ import type { RequestWork, UndeliverableRequests } from "../order/request-work.t
 import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
-import { ParkedIndex } from "./parked-index.ts";
+import { ParkedEntries } from "./parked-entries.ts";
+import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
 import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
@@ -50,51 +51,33 @@ const mostTogether = 100;
 const mostBytesTogether = 4 * 1024 * 1024;
 /** Behind so few messages that are being sent again, a row waits. Otherwise a key that changes all the time would never be free. */
 const fewLeft = 64;
-const sweepSpacingMs = 2_000;
 
 export class Parking implements UndeliverableRequests {
-  readonly parked = new ParkedIndex();
-  /** Messages that are not parked any more, and whose rows may come again after a restart. */
-  readonly settled = new ParkedIndex();
+  readonly entries: ParkedEntries;
   readonly #cuts: RequestCuts;
-  /**
-   * Messages of earlier runs whose rows have not come again. Rows of their keys that were delivered before them may still come again: these
-   * must not come after them.
-   */
-  readonly #unreached = new Set<string>();
   /** Messages on their way to the state. */
   readonly #storing = new Map<string, Promise<void>>();
   readonly #uncertain = new UncertainKeys();
   /** Requests of the stream up to there may have been sent by an earlier run; null: none has been. */
   #sentUntil: Position | null = null;
-  /** What a run that ended has left first of its keys, and not sent: what was before it is delivered or discarded. */
-  #released: ParkedEntry[] = [];
   /** Set where both are made. */
   retry: RetryView | null = null;
-  #sweptMs = Number.NEGATIVE_INFINITY;
-  #sweptVersion = -1;
-  #passedVersion = -1;
 
   constructor(private readonly options: ParkingOptions) {
     this.#cuts = new RequestCuts(options.store);
+    this.entries = new ParkedEntries(options);
+  }
+
+  get parked(): ParkedIndex {
+    return this.entries.parked;
   }
 
   /** Reads what earlier runs have parked. Call it before anything is sent. */
   async load(): Promise<void> {
-    const untried: ParkedEntry[] = [];
-    for (let after: number | null = 0; after !== null; ) {
-      const page = await this.options.store.load(after);
-      for (const { entry, isSettled, isUntried, isExhausted } of page.entries) {
-        if (isExhausted || this.#uncertain.has(entry)) this.#uncertain.add(entry);
-        (isSettled ? this.settled : this.parked).add(entry);
-        if (!isSettled) this.#unreached.add(entry.id);
-        if (isUntried) untried.push(entry);
-      }
-      after = page.next;
-    }
+    await this.entries.load(({ entry, isExhausted }) => {
+      if (isExhausted || this.#uncertain.has(entry)) this.#uncertain.add(entry);
+    });
     await this.#cuts.load();
-    this.#released = untried.filter((entry) => this.parked.isFirst(entry));
-    if (this.parked.size > 0) this.options.changed();
   }
 
   /** Requests up to there may have been sent by an earlier run. */
@@ -103,13 +86,8 @@ export class Parking implements UndeliverableRequests {
     if (position === null) this.#uncertain.clear();
   }
 
-  /** What is to be sent though nobody asks for it, once. */
-  takeReleased(): readonly ParkedEntry[] {
-    return this.#released.splice(0);
-  }
-
   get isIdle(): boolean {
-    return this.parked.size === 0 && this.settled.size === 0 && this.#cuts.isEmpty;
+    return this.entries.isEmpty && this.#cuts.isEmpty;
   }
 
   /** Whether a request may have to be cut. */
@@ -122,19 +100,6 @@ export class Parking implements UndeliverableRequests {
     await this.#storing.get(id);
   }
 
-  /** Whether all rows of its keys that came before it are delivered, and none of them comes again. */
-  isReached({ id, maxVersion }: ParkedEntry): boolean {
-    return maxVersion <= this.#passedVersion || !this.#unreached.has(id);
-  }
-
-  /** The message is delivered or discarded, and that is durable. */
-  settle(entry: ParkedEntry): void {
-    this.parked.remove(entry);
-    this.#unreached.delete(entry.id);
-    this.settled.add(entry);
-    this.options.changed();
-  }
-
   async next(work: RequestWork, signal: AbortSignal): Promise<OutgoingRequest | null> {
     for (;;) {
       signal.throwIfAborted();
@@ -142,9 +107,9 @@ export class Parking implements UndeliverableRequests {
       // Nothing is sent any more, so nobody asks further.
       if (!request || this.retry?.isOver) return request ?? null;
       const { idempotencyKey: key } = request;
-      if (this.parked.get(key) || this.settled.get(key)) {
+      if (this.entries.has(key)) {
         work.replaceFirst();
-        if (this.#unreached.delete(key)) this.retry?.reached();
+        if (this.entries.cameAgain(key)) this.retry?.reached();
         continue;
       }
       const parts = isMarked(request) && this.#cuts.has(key) ? await this.#cuts.partsOf(request) : null;
@@ -180,18 +145,9 @@ export class Parking implements UndeliverableRequests {
 
   /** Rows of the stream up to this version are durable, and never come again. */
   passed(version: number): void {
-    const { store, monotonic } = this.options;
-    this.#passedVersion = version;
-    if (this.#unreached.size > 0) this.retry?.reached();
-    if (this.settled.size === 0 && this.#cuts.isEmpty) return;
-    if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < sweepSpacingMs) return;
-    this.#sweptMs = monotonic();
-    this.#sweptVersion = version;
-    this.#cuts.passed(version);
-    for (const entry of [...this.settled.all()])
-      if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
-    // What is left in the state is removed by a later sweep.
-    store.sweep(version).catch(() => undefined);
+    if (this.entries.passed(version)) this.retry?.reached();
+    const hasLeft = this.entries.settled.size > 0 || !this.#cuts.isEmpty;
+    if (hasLeft && this.entries.sweep(version)) this.#cuts.passed(version);
   }
 
   /** Null: nothing that is parked has to do with it. */
@@ -200,8 +156,8 @@ export class Parking implements UndeliverableRequests {
     const isClear = (index: ParkedIndex) =>
       index.lacks(schema, table) ||
       (!barrier && touches.length > 0 && index.isClearOf(schema, table, touches));
-    if (isClear(this.parked) && isClear(this.settled)) return null;
-    if (isMarked(request)) return divideRequest(request, this.parked, this.settled);
+    if (isClear(this.parked) && isClear(this.entries.settled)) return null;
+    if (isMarked(request)) return divideRequest(request, this.parked, this.entries.settled);
     const place = { hashes: touches, version: Number.POSITIVE_INFINITY };
     const isAhead = this.parked.ahead(schema, table, place) !== null;
     return isAhead ? { free: [], behind: [[0]], rows: 1 } : null;
@@ -220,7 +176,7 @@ export class Parking implements UndeliverableRequests {
     }
     let left = 0;
     for (const entry of ahead) {
-      const isGoing = (first: ParkedEntry) => retry.isUnderWay(first) && this.isReached(first);
+      const isGoing = (first: ParkedEntry) => retry.isUnderWay(first) && this.entries.isReached(first);
       if (!this.parked.firsts(entry).every(isGoing)) return false;
       left += this.parked.waiting(entry);
     }
@@ -260,7 +216,7 @@ export class Parking implements UndeliverableRequests {
   }
 
   #isKnown(key: string): boolean {
-    return this.#cuts.has(key) || this.parked.get(key) !== undefined || this.settled.get(key) !== undefined;
+    return this.#cuts.has(key) || this.entries.has(key);
   }
 
   #fits(requests: readonly OutgoingRequest[]): boolean {

@@ -1,0 +1,102 @@
+// What a run knows of the messages that are parked, and of those that were, as long as their rows may come again after a restart. Which of
+// them may be sent again now. It holds no rows.
+
+import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
+import { ParkedIndex } from "./parked-index.ts";
+import type { ParkingStore } from "./parking-store.ts";
+
+const sweepSpacingMs = 2_000;
+
+export interface ParkedEntriesOptions {
+  readonly store: Pick<ParkingStore, "load" | "sweep">;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+  /** What is parked has changed. */
+  readonly changed: () => void;
+}
+
+export class ParkedEntries {
+  readonly parked = new ParkedIndex();
+  /** Messages that are not parked any more, and whose rows may come again after a restart. */
+  readonly settled = new ParkedIndex();
+  /**
+   * Messages of earlier runs whose rows have not come again. Rows of their keys that were delivered before them may still come again: these
+   * must not come after them.
+   */
+  readonly #unreached = new Set<string>();
+  /** What a run that ended has left first of its keys, and not sent: what was before it is delivered or discarded. */
+  #released: ParkedEntry[] = [];
+  #passedVersion = -1;
+  #sweptVersion = -1;
+  #sweptMs = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly options: ParkedEntriesOptions) {}
+
+  /** Reads what earlier runs have parked. `look` is shown each. */
+  async load(look: (stored: StoredEntry) => void = () => {}): Promise<void> {
+    const untried: ParkedEntry[] = [];
+    for (let after: number | null = 0; after !== null; ) {
+      const page = await this.options.store.load(after);
+      for (const stored of page.entries) {
+        const { entry, isSettled, isUntried } = stored;
+        look(stored);
+        (isSettled ? this.settled : this.parked).add(entry);
+        if (!isSettled) this.#unreached.add(entry.id);
+        if (isUntried) untried.push(entry);
+      }
+      after = page.next;
+    }
+    this.#released = untried.filter((entry) => this.parked.isFirst(entry));
+    if (this.parked.size > 0) this.options.changed();
+  }
+
+  get isEmpty(): boolean {
+    return this.parked.size === 0 && this.settled.size === 0;
+  }
+
+  /** What is to be sent though nobody asks for it, once. */
+  takeReleased(): readonly ParkedEntry[] {
+    return this.#released.splice(0);
+  }
+
+  has(id: string): boolean {
+    return this.parked.get(id) !== undefined || this.settled.get(id) !== undefined;
+  }
+
+  /** Its rows have come again. Returns whether that was waited for. */
+  cameAgain(id: string): boolean {
+    return this.#unreached.delete(id);
+  }
+
+  /** Whether all rows of its keys that came before it are delivered, and none of them comes again. */
+  isReached({ id, maxVersion }: ParkedEntry): boolean {
+    return maxVersion <= this.#passedVersion || !this.#unreached.has(id);
+  }
+
+  /** The message is delivered or discarded. */
+  settle(entry: ParkedEntry): void {
+    this.parked.remove(entry);
+    this.#unreached.delete(entry.id);
+    this.settled.add(entry);
+    this.options.changed();
+  }
+
+  /** Rows of the stream up to this version are durable, and never come again. Returns whether messages wait for the stream. */
+  passed(version: number): boolean {
+    this.#passedVersion = version;
+    return this.#unreached.size > 0;
+  }
+
+  /** Forgets what never comes again, now and then. Returns whether it did. */
+  sweep(version: number): boolean {
+    const { store, monotonic } = this.options;
+    if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < sweepSpacingMs) return false;
+    this.#sweptMs = monotonic();
+    this.#sweptVersion = version;
+    for (const entry of [...this.settled.all()])
+      if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
+    // What is left in the state is removed by a later sweep.
+    store.sweep(version).catch(() => undefined);
+    return true;
+  }
+}
