@@ -2,7 +2,7 @@
 // thread, which owns the state.
 
 import type { TupleForm } from "./change/change-batch.ts";
-import { areConnectionsBounded, parallelCopies } from "./connector/config/parallel-copies.ts";
+import { areConnectionsBounded, parallelCopies, verifyLanes } from "./connector/config/parallel-copies.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { slotName } from "./connector/connector-id.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
@@ -138,6 +138,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       parallelCopies: parallelCopies(connector),
       areConnectionsBounded: areConnectionsBounded(connector),
       copyPace: copyPace(connector),
+      verifyLanes: verifyLanes(connector),
       makeSource: (events) =>
         createSource(connector, {
           ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized },

@@ -58,12 +58,13 @@ export class BucketDifferences {
   }
 }
 
-const rowsPerBucket = 64;
+/** Servers add a row to one of few buckets faster: those of a million rows fit into a processor's cache. */
+const rowsPerBucket = 512;
 const bounds = { least: 64, most: 2 ** 18 } as const;
 
 /** Small buckets leave few rows to be looked at. More than that many would be more work for the servers than their rows. */
 export function bucketsFor(rows: number): number {
-  const wanted = 2 ** Math.ceil(Math.log2(Math.max(1, rows / rowsPerBucket)));
+  const wanted = 2 ** Math.floor(Math.log2(Math.max(1, rows / rowsPerBucket)));
   return Math.min(bounds.most, Math.max(bounds.least, wanted));
 }
 

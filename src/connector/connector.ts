@@ -37,6 +37,11 @@ const verifyHours = wholeNumber({
   description:
     "Compare each table at a Postgres sink with its source when it was last compared so many hours ago, one after the other; 0: never.",
 });
+const verifyLanes = wholeNumber({
+  maximum: 4,
+  description:
+    "How many parts of a large table each side reads at once for a comparison, each in a session and a process of the server; 0: two.",
+});
 
 const receiptsHours = wholeNumber({
   maximum: 8_760,
@@ -82,7 +87,9 @@ const LimitsRequestSchema = strictObject({
     }),
   ),
   snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(copiedRows) })),
-  verify: Type.Optional(strictObject({ every_hours: Type.Optional(verifyHours) })),
+  verify: Type.Optional(
+    strictObject({ every_hours: Type.Optional(verifyHours), lanes: Type.Optional(verifyLanes) }),
+  ),
   receipts_hours: Type.Optional(receiptsHours),
   receipts_max_bytes: Type.Optional(receiptsMaxBytes),
 });
@@ -119,7 +126,7 @@ export type ConnectorRequest = Static<typeof ConnectorRequestSchema>;
 const LimitsSchema = strictObject({
   cdc: strictObject({ flush_interval_ms: flushInterval, max_buffer_rows: bufferRows }),
   snapshot: strictObject({ max_buffer_rows: copiedRows }),
-  verify: strictObject({ every_hours: verifyHours }),
+  verify: strictObject({ every_hours: verifyHours, lanes: verifyLanes }),
   receipts_hours: receiptsHours,
   receipts_max_bytes: receiptsMaxBytes,
 });

@@ -21,6 +21,8 @@ export interface PipelineRequest {
   /** `parallelCopies` comes from a bound on connections. */
   readonly areConnectionsBounded?: boolean;
   readonly copyPace?: CopyPace;
+  /** How many parts of a table are compared at once, at each side; absent: one. */
+  readonly verifyLanes?: number;
   /** When unreadable tables are tried again. */
   readonly retryPace?: RetryPace;
   /** How often the retained WAL is checked while it may be much. */

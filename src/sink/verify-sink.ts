@@ -33,7 +33,7 @@ export interface SinkRows extends AsyncDisposable {
   /** Why differing rows cannot be replaced one by one; null: they can. */
   readonly repairBlocker: string | null;
 
-  /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. One reading at a time. */
+  /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. Several at once are each a session. */
   read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;
 
   /** SQL that gives the sink the source's row, ready to paste; with its values. */

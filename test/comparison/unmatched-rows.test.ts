@@ -125,5 +125,5 @@ test("sums tell equal rows from none", async () => {
 });
 
 test("there are as many buckets as the rows make worth while", () => {
-  expect([0, 1000, 5_000_000, 1e9].map(bucketsFor)).toEqual([64, 64, 2 ** 17, 2 ** 18]);
+  expect([0, 1000, 5_000_000, 1e9].map(bucketsFor)).toEqual([64, 64, 2 ** 13, 2 ** 18]);
 });

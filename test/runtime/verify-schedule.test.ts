@@ -19,7 +19,7 @@ function stage(everyHours: number) {
   const config = sampleConfig("orders");
   const connector: ConnectorConfig = {
     ...config,
-    limits: { ...config.limits, verify: { every_hours: everyHours } },
+    limits: { ...config.limits, verify: { every_hours: everyHours, lanes: 0 } },
   };
   const schedule = new VerifySchedule({
     connectors: async () => [connector],

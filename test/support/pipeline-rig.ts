@@ -238,6 +238,7 @@ export class PipelineRig implements AsyncDisposable {
       resumes: this.resumes,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: this.options.parallelCopies ?? 3,
+      verifyLanes: 2,
       areConnectionsBounded: this.options.areConnectionsBounded ?? false,
       copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,

@@ -1,4 +1,4 @@
-// How many tables are copied at once: the connector's setting, within its limit of connections. Pure.
+// How many tables are copied at once: the connector's setting, within its limit of connections. And how many parts of one are compared. Pure.
 
 import type { ConnectorConfig } from "../connector.ts";
 
@@ -8,6 +8,8 @@ const defaultParallelCopies = 4;
  * tables and log. At a Postgres sink: the one that applies changes, and the one that checks it.
  */
 const otherConnections = { source: 5, sink: 2 } as const;
+
+const defaultVerifyLanes = 2;
 
 type PostgresSides = {
   readonly source: Pick<ConnectorConfig["source"], "postgres">;
@@ -29,4 +31,9 @@ export function parallelCopies({ source, sink }: PostgresSides): number {
     available(sink.postgres?.connection.max_pool_size, otherConnections.sink),
   );
   return Math.max(1, copies);
+}
+
+/** How many parts of a table each side reads at once for a comparison. */
+export function verifyLanes({ limits }: Pick<ConnectorConfig, "limits">): number {
+  return limits?.verify.lanes || defaultVerifyLanes;
 }

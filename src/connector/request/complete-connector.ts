@@ -55,7 +55,7 @@ function completeLimits(limits: NonNullable<ConnectorRequest["limits"]>): Limits
       max_buffer_rows: limits.cdc?.max_buffer_rows ?? 0,
     },
     snapshot: { max_buffer_rows: limits.snapshot?.max_buffer_rows ?? 0 },
-    verify: { every_hours: limits.verify?.every_hours ?? 0 },
+    verify: { every_hours: limits.verify?.every_hours ?? 0, lanes: limits.verify?.lanes ?? 0 },
     receipts_hours: limits.receipts_hours ?? 0,
     receipts_max_bytes: limits.receipts_max_bytes ?? 268_435_456,
   };

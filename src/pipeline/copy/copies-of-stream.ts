@@ -27,6 +27,8 @@ interface CopiesRequest extends Pick<RunningTasksOptions, "tasks" | "stop"> {
   /** Tasks then leave the connections free that a blocking copy takes. */
   readonly areConnectionsBounded?: boolean;
   readonly copyPace?: CopyPace;
+  /** See `VerifyEnvironment.lanes`. */
+  readonly verifyLanes?: number;
 }
 
 /** How many tasks run at once, and how many chunks all of them read at once. Each task beyond the first needs connections for its own points. Pure. */
@@ -55,7 +57,7 @@ export function copiesOfStream(
   context: TaskContext,
   ended: () => void,
 ): RunningTasks {
-  const { tasks, stop, copyPace: pace = defaultCopyPace } = request;
+  const { tasks, stop, copyPace: pace = defaultCopyPace, verifyLanes = 1 } = request;
   const { limit, parallel } = taskShares(request);
   const environmentOf = (most: number): CopyEnvironment => ({
     ...{ source, sink, states, pace, parallel: most, permits: new CopyPermits(most) },
@@ -66,6 +68,7 @@ export function copiesOfStream(
   const ofVerifications: VerifyEnvironment = {
     ...ofTasks,
     exactlyAt: (place, action, signal) => events.exactlyAt(place, action, signal),
+    lanes: verifyLanes,
     lagBytes,
   };
   // If connections are bounded, tasks leave one to read by.

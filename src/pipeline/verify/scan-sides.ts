@@ -8,6 +8,7 @@ import { type BinaryRow, readBinaryRows } from "../../comparison/digest-rows.ts"
 import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { DigestScan } from "../../comparison/row-comparison.ts";
 import { UnmatchedRows } from "../../comparison/unmatched-rows.ts";
+import { concurrently } from "../copy/concurrently.ts";
 import type { OpenedSides } from "./opened-sides.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 
@@ -17,7 +18,7 @@ const lagCheckMs = 250;
 const longestPauseMs = 60_000;
 
 /** Each part of a table answers with all buckets. So a part has several times as many rows as there are buckets. */
-const rowsPerBucketAndPart = 8;
+const rowsPerBucketAndPart = 64;
 const rowsPerPage = 50;
 const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
@@ -34,19 +35,27 @@ export async function scanBuckets(
   progress: (rows: number) => void,
 ): Promise<BucketDifferences> {
   const { table, comparison } = opened;
+  const lanes = Math.min(environment.lanes, environment.parallel);
   const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
   const rows = table.estimatedRows || rowsIn(sizes.source);
   const buckets = bucketsFor(rows);
   const found = new BucketDifferences(buckets, !isKeyed(comparison));
   await atBoth(signal, async (side, either) => {
     const size = comparison.areEqualRowsOne ? null : sizes[side];
-    for (const range of partsOf(size, rows, buckets)) {
+    const parts = partsOf(size, rows, buckets);
+    const ranges = parts[Symbol.iterator]();
+    const next = () => {
+      const { done, value } = ranges.next();
+      return done || either.aborted ? null : { range: value };
+    };
+    await concurrently(Math.min(lanes, parts.length), next, async ({ range }) => {
       await untilLagIsLow(environment, either);
       await scan(environment, opened, side, { kind: "buckets", buckets, range }, either, (row) =>
         found.add(side, row),
       );
       progress(found.rows("source") + found.rows("sink"));
-    }
+    });
+    either.throwIfAborted();
   });
   return found;
 }
@@ -112,7 +121,7 @@ async function atBoth(
   if (first !== null) throw first.error;
 }
 
-/** The parts in which a side is read: for its progress, and so that it can wait between them. Pure. */
+/** The parts in which a side is read: several at once, for its progress, and so that it can wait between them. Pure. */
 export function partsOf(
   size: TableSize | null,
   estimatedRows: number,

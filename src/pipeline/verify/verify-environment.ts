@@ -5,6 +5,8 @@ import type { StreamEvents } from "../stream-events.ts";
 
 export interface VerifyEnvironment extends CopyEnvironment {
   readonly exactlyAt: StreamEvents["exactlyAt"];
+  /** How many parts of a table each side reads at once at most. */
+  readonly lanes: number;
   /** Bytes of the source's log that the sink is behind. */
   readonly lagBytes: () => number;
 }

@@ -77,7 +77,7 @@ describe("defaults", () => {
       limits: {
         cdc: { flush_interval_ms: 0, max_buffer_rows: 0 },
         snapshot: { max_buffer_rows: 0 },
-        verify: { every_hours: 0 },
+        verify: { every_hours: 0, lanes: 0 },
         receipts_hours: 0,
         receipts_max_bytes: 268_435_456,
       },
@@ -165,7 +165,7 @@ describe("defaults", () => {
     expect(config.limits).toEqual({
       cdc: { flush_interval_ms: 0, max_buffer_rows: 5 },
       snapshot: { max_buffer_rows: 0 },
-      verify: { every_hours: 0 },
+      verify: { every_hours: 0, lanes: 0 },
       receipts_hours: 0,
       receipts_max_bytes: 268_435_456,
     });

@@ -1,78 +1,57 @@
-// A table of the sink at one place of the stream: a session whose transaction sees it as it was between two batches.
+// A table of the sink at one place of the stream: a session whose transaction sees it as it was between two batches, and others that share its
+// snapshot where several parts of the table are read at once.
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TableSize } from "../../../change/page-range.ts";
 import { qualifiedName } from "../../../change/relation.ts";
-import {
-  digestSql,
-  keysSetting,
-  scanSettings,
-  scanValues,
-  serverQuery,
-} from "../../../comparison/digest-sql.ts";
+import { keysSetting, serverQuery } from "../../../comparison/digest-sql.ts";
 import type {
   ComparedColumn,
   DigestScan,
   HashingServer,
   RowComparison,
 } from "../../../comparison/row-comparison.ts";
-import { copyOut } from "../../../connection/copy/copy-out.ts";
-import { closeClient, destroyClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
-import { watchSession } from "../../../connection/session-watch.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RowChange, SinkRows } from "../../verify-sink.ts";
 import type { ApplySession } from "../copy/apply-session.ts";
 import { type RepairedTable, repairStatement } from "./repair-statement.ts";
-
-/** Whoever waits for a lock that this transaction holds would wait until all rows are read: the stream itself, at a TRUNCATE. */
-const blockedQuery = `
-select from pg_stat_activity a join pg_locks l on l.pid = a.pid and not l.granted and l.relation is not null
-where a.wait_event_type = 'Lock' and $1 = any (pg_blocking_pids(a.pid)) limit 1`;
+import { SnapshotSession } from "./snapshot-session.ts";
 
 export interface OpenedTable extends RepairedTable {
   readonly repairBlocker: string | null;
 }
 
+export interface SnapshotContext {
+  readonly stop: AbortSignal;
+  readonly apply: ApplySession;
+  /** Opens another session in a transaction that has this snapshot, with the lock on the table. */
+  readonly openAnother: (snapshot: string) => Promise<Client>;
+}
+
 export class SinkSnapshot implements SinkRows {
-  #isReading = false;
-  #isClientBusy = false;
-  #isBlocking = false;
-  #closed: Promise<void> | null = null;
-  readonly #watch: Disposable;
-  readonly #abort: () => void;
+  readonly #sessions: SnapshotSession[];
+  readonly #opening = new Set<Promise<SnapshotSession>>();
 
   private constructor(
-    private readonly client: Client,
+    first: SnapshotSession,
     private readonly table: OpenedTable,
     readonly server: HashingServer,
     readonly size: TableSize | null,
-    private readonly stop: AbortSignal,
-    apply: ApplySession,
+    private readonly snapshot: string,
+    private readonly context: SnapshotContext,
   ) {
-    this.#abort = () => destroyClient(client);
-    stop.addEventListener("abort", this.#abort, { once: true });
-    this.#watch = watchSession({
-      ...apply.watched(client),
-      isClientBusy: () => this.#isClientBusy || !this.#isReading,
-      onCheck: async (observer, pid) => {
-        if ((await observer.query(blockedQuery, [pid])).rowCount === 0) return;
-        this.#isBlocking = true;
-        destroyClient(client);
-      },
-    });
+    this.#sessions = [first];
   }
 
   /** Takes `client` over, in the transaction whose snapshot it is. */
-  static async of(
-    client: Client,
-    table: OpenedTable,
-    stop: AbortSignal,
-    apply: ApplySession,
-  ): Promise<SinkSnapshot> {
+  static async of(client: Client, table: OpenedTable, context: SnapshotContext): Promise<SinkSnapshot> {
     const [server] = (await client.query<HashingServer>(serverQuery)).rows;
     const [size] = (await client.query<TableSize>(sizeQuery, [table.target.oid])).rows;
-    return new SinkSnapshot(client, table, server!, size?.pages ? size : null, stop, apply);
+    const exported = await client.query<{ name: string }>("select pg_export_snapshot() as name");
+    const first = new SnapshotSession(client, context.stop, context.apply);
+    const snapshot = exported.rows[0]!.name;
+    return new SinkSnapshot(first, table, server!, size?.pages ? size : null, snapshot, context);
   }
 
   get columns(): readonly ComparedColumn[] {
@@ -84,30 +63,11 @@ export class SinkSnapshot implements SinkRows {
   }
 
   async *read(comparison: RowComparison, scan: DigestScan): AsyncGenerator<Uint8Array> {
-    const { client } = this;
-    if (this.#isReading) throw new Error("the rows are being read already");
-    this.#isReading = true;
-    let isWhole = false;
     try {
-      await client.query("savepoint scan");
-      await client.query(scanSettings);
-      if (scan.kind === "buckets" && scan.range) await client.query("set local enable_seqscan = off");
-      for (const { name, value } of scanValues(scan))
-        await client.query("select set_config($1, $2, true)", [name, value]);
-      const sql = digestSql(comparison, scan, this.#digested());
-      for await (const chunk of copyOut(client, `copy (${sql}) to stdout (format binary)`)) {
-        this.#isClientBusy = true;
-        yield chunk;
-        this.#isClientBusy = false;
-      }
-      await client.query("rollback to scan; release scan");
-      isWhole = true;
+      const session = this.#sessions.find(({ isReading }) => !isReading) ?? (await this.#another());
+      yield* session.read(comparison, scan, this.#digested());
     } catch (error) {
       throw this.#described(error);
-    } finally {
-      this.#isReading = false;
-      this.#isClientBusy = false;
-      if (!isWhole) destroyClient(client);
     }
   }
 
@@ -115,11 +75,25 @@ export class SinkSnapshot implements SinkRows {
     return repairStatement(this.table, change);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    this.stop.removeEventListener("abort", this.#abort);
-    this.#watch[Symbol.dispose]();
-    this.#closed ??= closeClient(this.client);
-    return this.#closed;
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.allSettled(this.#opening);
+    await Promise.all(this.#sessions.map((session) => session[Symbol.asyncDispose]()));
+  }
+
+  async #another(): Promise<SnapshotSession> {
+    const { stop, apply, openAnother } = this.context;
+    const opening = openAnother(this.snapshot).then((client) => {
+      const session = new SnapshotSession(client, stop, apply);
+      // Kept in any case, so that it is closed in the end.
+      this.#sessions.push(session);
+      return session;
+    });
+    this.#opening.add(opening);
+    try {
+      return await opening;
+    } finally {
+      this.#opening.delete(opening);
+    }
   }
 
   #digested() {
@@ -140,8 +114,8 @@ export class SinkSnapshot implements SinkRows {
   }
 
   #described(error: unknown): unknown {
-    if (this.stop.aborted) return this.stop.reason;
-    if (!this.#isBlocking) return describePostgresError(error, "sink");
+    if (this.context.stop.aborted) return this.context.stop.reason;
+    if (!this.#sessions.some(({ isBlocking }) => isBlocking)) return describePostgresError(error, "sink");
     return new MillraceError(
       "table_changed",
       `Somebody else waits for a lock on table ${qualifiedName(this.table.target.target)} at the sink, maybe the stream itself: its rows are compared again later.`,

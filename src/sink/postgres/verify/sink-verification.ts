@@ -1,6 +1,6 @@
 // Opens tables of the sink for their comparison with the source. Between two batches, so that their rows are those of one place of the stream.
 
-import type { Client } from "pg";
+import { type Client, escapeLiteral } from "pg";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { closeClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
@@ -31,13 +31,33 @@ export class SinkVerification implements VerifySink {
 
   async open(table: TableShape, stop: AbortSignal): Promise<SinkRows> {
     this.#requireComparable(table);
+    const { relation } = table;
+    const name = this.naming.target(relation);
+    const target = await this.apply.guard((client) => readTargetTable(client, name));
+    if (target === null) throw tableMissing(name);
+    const columns = comparedColumns(relation, target);
+    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(relation) };
+    const openAnother = (snapshot: string) =>
+      this.#begin(async (client) => {
+        await client.query(`set transaction snapshot ${escapeLiteral(snapshot)}`);
+        await lockRows(client, opened);
+        return client;
+      });
+    return await this.#begin(async (client) => {
+      await lockRows(client, opened);
+      return await SinkSnapshot.of(client, opened, { stop, apply: this.apply, openAnother });
+    });
+  }
+
+  /** Calls `action` in a transaction of a new session, which is its own from then on. */
+  async #begin<T>(action: (client: Client) => Promise<T>): Promise<T> {
     const client = await openCopySession(this.config, this.context);
     try {
       await liftTransactionTimeout(client);
       await client.query(
         `begin isolation level repeatable read read only; set local lock_timeout = ${lockWaitMs}`,
       );
-      return await SinkSnapshot.of(client, await this.#lock(client, table), stop, this.apply);
+      return await action(client);
     } catch (error) {
       await closeClient(client);
       throw describePostgresError(error, "sink");
@@ -46,23 +66,6 @@ export class SinkVerification implements VerifySink {
 
   async proved({ relation }: TableShape): Promise<void> {
     await this.apply.guard((client) => this.tables.proved(client, relation));
-  }
-
-  /**
-   * LOCK takes no snapshot. A table that was truncated or rewritten between the snapshot and the lock would look empty.
-   */
-  async #lock(client: Client, { relation }: TableShape): Promise<OpenedTable> {
-    const name = this.naming.target(relation);
-    const target = await this.apply.guard((applying) => readTargetTable(applying, name));
-    if (target === null) throw tableMissing(name);
-    try {
-      await client.query(`lock table ${target.ownRows} in access share mode`);
-    } catch (error) {
-      if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
-      throw changed(relation, "is locked at the sink");
-    }
-    const columns = comparedColumns(relation, target);
-    return { target, relation, columns, repairBlocker: this.#repairBlocker(relation) };
   }
 
   #requireComparable({ relation }: TableShape): void {
@@ -97,6 +100,16 @@ export class SinkVerification implements VerifySink {
     return ledger.holds(relation)
       ? null
       : "It was never copied (skip_snapshots): create a Snapshot task for it.";
+  }
+}
+
+/** LOCK takes no snapshot. A table that was truncated or rewritten between the snapshot and the lock would look empty. */
+async function lockRows(client: Client, { target, relation }: OpenedTable): Promise<void> {
+  try {
+    await client.query(`lock table ${target.ownRows} in access share mode`);
+  } catch (error) {
+    if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
+    throw changed(relation, "is locked at the sink");
   }
 }
 

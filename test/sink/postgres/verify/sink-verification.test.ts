@@ -68,6 +68,21 @@ test("the rows are those of when it was opened", async () => {
   expect(await rowsOf(later)).toBe(500);
 });
 
+test("several readings at once see the same rows, each in a session of its own", async () => {
+  await using rig = await copied();
+  await using opened = await rig.sink.verification.open(table(), never);
+  await rig.query("delete from t where id <= 500");
+  const scan = { kind: "buckets", buckets: 64, range: null } as const;
+  const first = opened.read(comparison, scan)[Symbol.asyncIterator]();
+  await first.next();
+  expect(await Promise.all([rowsOf(opened), rowsOf(opened)])).toEqual([1000, 1000]);
+  while (!(await first.next()).done);
+  const sessions = await rig.query(
+    "select from pg_stat_activity where datname = current_database() and state = 'idle in transaction'",
+  );
+  expect(sessions.length).toBe(3);
+});
+
 test("who waits for the table's lock waits for some seconds only", async () => {
   await using rig = await copied();
   await using opened = await rig.sink.verification.open(table(), never);
