@@ -61,6 +61,9 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       case "task.offer":
         this.#tasks.offer(message.taskId, offeredTask(this.#main, message));
         break;
+      case "task.cancel":
+        this.#tasks.cancel(message.taskId);
+        break;
       case "reply":
         this.#main.receiveReply(message);
         break;

@@ -55,6 +55,8 @@ export class SimulatedRun implements RunAttempt {
     void this.#begin(deliveryKind(sink));
   }
 
+  cancelTask(): void {}
+
   offerTask(): void {}
 
   stop(): void {

@@ -132,7 +132,7 @@ async function compare(api: ApiClient): Promise<VerifyResult> {
     poll,
   );
   if (!ended.result) throw new Error(`the comparison has failed: ${ended.reason}`);
-  return ended.result;
+  return ended.result as VerifyResult;
 }
 
 interface Cost {

@@ -147,7 +147,7 @@ function addTasks(program: Command): void {
     .action((connector: string, table: string, flags: CommonFlags & SnapshotFlags) =>
       run(flags, (context) => createSnapshot(context, connector, table, flags)),
     );
-  add("cancel <connector> <task>", "Cancels a task that waits.").action(
+  add("cancel <connector> <task>", "Cancels a task that waits, or a comparison that runs.").action(
     (connector: string, id: string, flags: CommonFlags) =>
       run(flags, (context) => moveTask(context, connector, id, "cancel")),
   );

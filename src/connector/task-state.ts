@@ -4,7 +4,7 @@
 //   Pending → Running → Done          claimTask, finishTask
 //   Running → Pending | Failed        failTask: with or without another attempt
 //   Running → Pending                 recoverTask: the service was restarted
-//   Pending → Cancelled               cancelTask
+//   Pending → Cancelled               cancelTask; of a comparison also Running → Cancelled
 //   Pending, Failed → Pending         retryTask
 
 import { MillraceError } from "../errors/millrace-error.ts";
@@ -125,12 +125,19 @@ export function recoverTask(task: Task): Task {
   return task.state === "Running" ? { ...task, state: "Pending" } : task;
 }
 
-/** Pending → Cancelled. A cancelled task stays as it is. Throws `conflict` in any other state. */
+/**
+ * Pending → Cancelled, and Running → Cancelled where the task is a comparison: it leaves nothing half done. A cancelled task stays as it is.
+ * Throws `conflict` in any other state.
+ */
 export function cancelTask(task: Task): Task {
   if (task.state === "Cancelled") return task;
-  if (task.state !== "Pending") throw refused(task, "be cancelled");
+  if (!isCancellable(task)) throw refused(task, "be cancelled");
   const { next_attempt_at: _, ...rest } = task;
   return { ...rest, state: "Cancelled" };
+}
+
+export function isCancellable({ state, spec }: Pick<Task, "state" | "spec">): boolean {
+  return state === "Pending" || (state === "Running" && spec.Verify !== undefined);
 }
 
 /**

@@ -86,6 +86,8 @@ export interface RunReporter {
 export interface OfferedTask {
   readonly id: string;
   readonly spec: TaskSpec;
+  /** Fires when the task was cancelled: it ends without an outcome. Absent: it never is. */
+  readonly cancelled?: AbortSignal;
   /** Takes the task over. False: it was cancelled. */
   claim(): Promise<boolean>;
   progress(rows: number, bytes: number, estimatedRows: number): void;

@@ -78,9 +78,12 @@ export class TaskDispatcher {
     this.dispatch();
   }
 
-  /** A task may be due: a new one, or one whose retry time has come. */
+  /** A task may be due: a new one, or one whose retry time has come. Or one that runs was cancelled. */
   dispatch(): void {
-    this.#enqueue(() => this.#offerDue());
+    this.#enqueue(async () => {
+      await this.#endCancelled();
+      await this.#offerDue();
+    });
   }
 
   /**
@@ -108,6 +111,8 @@ export class TaskDispatcher {
     }
     this.#offered.delete(taskId);
     this.#running.set(taskId, { progress: null, storedAtMs: 0, isStoring: false });
+    // It may have been cancelled since it was claimed.
+    this.#enqueue(() => this.#endCancelled());
     return true;
   }
 
@@ -167,6 +172,15 @@ export class TaskDispatcher {
     }
     if (nextMs < Number.POSITIVE_INFINITY) {
       this.#timer = setTimeout(() => this.dispatch(), Math.min(Math.max(nextMs - nowMs, 10), 3_600_000));
+    }
+  }
+
+  async #endCancelled(): Promise<void> {
+    for (const taskId of [...this.#running.keys()]) {
+      const task = await this.context.store.find(this.connectorId, taskId);
+      if (task?.state !== "Cancelled" || !this.#running.delete(taskId)) continue;
+      this.#run?.cancelTask(taskId);
+      this.context.log.info({ task: taskId }, "task cancelled");
     }
   }
 

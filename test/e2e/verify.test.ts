@@ -131,6 +131,22 @@ test("a comparison goes on after kill -9, and under a log that grows", async () 
   expect((await done((await create("None")).id)).result).toMatchObject({ missing: 0, extra: 0, changed: 0 });
 });
 
+test("a comparison that runs is cancelled, and another one takes its place", async () => {
+  const other = await server.connect("shop");
+  await other.query("begin; insert into orders values (0, 'open')");
+  const task = await create("None");
+  const stateOf = async () => (await api.call<Task>("GET", `${path}/tasks/${task.id}`)).state;
+  await waitFor("it to run", async () => (await stateOf()) === "Running");
+  const cancelled = await api.call<Task>("POST", `${path}/tasks/${task.id}/cancel`);
+  expect(cancelled.state).toBe("Cancelled");
+  await other.query("commit");
+  await other.end();
+  const next = await create("None");
+  expect(next.id).not.toBe(task.id);
+  expect((await done(next.id)).result).toMatchObject({ rows: 20_001, missing: 0, extra: 0, changed: 0 });
+  expect(await stateOf()).toBe("Cancelled");
+});
+
 test("bad requests get a clear answer", async () => {
   for (const Verify of [
     { schema: "public", name: "orders", repair: "Yes" },

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import type { Task } from "../../src/connector/task.ts";
-import { newTask } from "../../src/connector/task-state.ts";
+import { cancelTask, newTask } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { RunAttempt } from "../../src/runtime/run/connector-run.ts";
 import { TaskDispatcher } from "../../src/runtime/task-dispatcher.ts";
@@ -49,6 +49,7 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
     pending: store.pending.bind(store),
     change: store.change.bind(store),
     saveProgress: store.saveProgress.bind(store),
+    find: store.find.bind(store),
     ...change,
   });
   const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
@@ -65,14 +66,17 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
   });
 }
 
-function attempt(): RunAttempt & { readonly offers: string[] } {
+function attempt(): RunAttempt & { readonly offers: string[]; readonly cancelled: string[] } {
   const offers: string[] = [];
+  const cancelled: string[] = [];
   return {
     offers,
+    cancelled,
     ended: new Promise(() => {}),
     stop: () => {},
     cut: () => {},
     offerTask: (id) => void offers.push(id),
+    cancelTask: (id) => void cancelled.push(id),
   };
 }
 
@@ -101,6 +105,23 @@ test("a run that ends while its claim is being stored leaves the task pending", 
   expect((await stored()).state).toBe("Pending");
   expect(await dispatcher.claim(taskId)).toBe(true);
   await dispatcher.close();
+});
+
+test("a comparison that runs and is cancelled ends at its run, and what that still tells is not heard", async () => {
+  const Verify = { database: "shop", schema: "public", name: "v", repair: "None" as const };
+  const { id } = await store.create("orders", newTask(Bun.randomUUIDv7(), { Verify }, Date.now()));
+  const dispatcher = dispatcherOver({});
+  const run = attempt();
+  dispatcher.attach(run);
+  expect(await dispatcher.claim(id)).toBe(true);
+  expect(dispatcher.load.running).toBe(1);
+  await store.change("orders", id, cancelTask);
+  dispatcher.dispatch();
+  await waitFor("the run hears of it", () => run.cancelled.includes(id));
+  dispatcher.failed(id, new MillraceError("internal", "broken off"));
+  dispatcher.detach(null);
+  await dispatcher.close();
+  expect((await store.find("orders", id))?.state).toBe("Cancelled");
 });
 
 test.each([true, false])(

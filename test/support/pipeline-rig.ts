@@ -347,6 +347,11 @@ export class PipelineRig implements AsyncDisposable {
     return await this.#rigTasks.offer({ Snapshot: { database: this.sourceDatabase, ...spec } }, this.#tasks);
   }
 
+  /** Cancels the tasks that run. Nobody hears of them any more. */
+  cancelTasks(): void {
+    this.#rigTasks.cancel(this.#tasks);
+  }
+
   /** Compares a table with its source on the running pipeline. Throws the task's failure. */
   async verify(
     name: string,

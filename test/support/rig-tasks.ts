@@ -43,6 +43,12 @@ export class RigTasks {
     });
   }
 
+  /** Cancels what runs: it ends without an outcome. */
+  cancel(queue: TaskQueue): void {
+    for (const id of this.#open.keys()) queue.cancel(id);
+    this.#open.clear();
+  }
+
   /** What a run is offered. */
   begin(): TaskQueue {
     const queue = new TaskQueue();

@@ -74,6 +74,8 @@ class ScriptedAssignment implements Assignment<ToReplicationWorker> {
         send({ type: "task.claim", requestId: ++this.#requests, taskId: message.taskId });
         this.#claimed.set(this.#requests, { taskId: message.taskId, name: tableOfTask(message.spec).name });
         break;
+      case "task.cancel":
+        break;
       case "reply":
         this.#replied(message);
         break;

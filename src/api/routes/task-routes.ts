@@ -28,8 +28,10 @@ const details = {
   cancelTask: {
     operationId: "cancelTask",
     tags,
-    summary: "Cancel a pending task",
-    description: "A cancelled task is returned as it is. One that runs, is done or failed: 409.",
+    summary: "Cancel a task",
+    description:
+      "A task that is pending, or a comparison (`Verify`) that runs: rows that it has repaired stay repaired. A cancelled task is returned as it is. " +
+      "A copy that runs, or a task that is done or failed: 409.",
   },
   retryTask: {
     operationId: "retryTask",

@@ -4,6 +4,8 @@ import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/ta
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 
+const never = new AbortController().signal;
+
 /** Carries a task out. Returns the result of a verification or a replay. */
 export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<TaskResult | undefined>;
 
@@ -80,11 +82,14 @@ export class RunningTasks implements AsyncDisposable {
   /** Reports the outcome on the task. Never rejects. */
   async #runTask(task: OfferedTask): Promise<void> {
     const { tasks, work, failed, stop } = this.options;
-    const signal = AbortSignal.any([this.#abort.signal, stop]);
+    const { cancelled = never } = task;
+    const signal = AbortSignal.any([this.#abort.signal, stop, cancelled]);
     try {
       if (!(await task.claim())) return;
-      task.done(await work(task, signal));
+      const result = await work(task, signal);
+      if (!cancelled.aborted) task.done(result);
     } catch (error) {
+      if (cancelled.aborted) return;
       if (signal.aborted) return tasks.putBack(task);
       const failure = toMillraceError(error);
       if (failure.code !== "stream_form_changed") return task.failed(failure);

@@ -4,17 +4,20 @@ import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 
 export class TaskQueue implements TaskInbox {
   readonly #tasks: OfferedTask[] = [];
-  readonly #offered = new Set<string>();
+  /** Tasks that wait or run, each with what cancels it. */
+  readonly #offered = new Map<string, AbortController>();
   #listener: (() => void) | null = null;
 
   /** Ignores a task that is offered again while it waits or runs. */
   offer(taskId: string, task: Omit<OfferedTask, "id">): void {
     if (this.#offered.has(taskId)) return;
-    this.#offered.add(taskId);
+    const cancelling = new AbortController();
+    this.#offered.set(taskId, cancelling);
     const forget = () => this.#offered.delete(taskId);
     this.#tasks.push({
       ...task,
       id: taskId,
+      cancelled: cancelling.signal,
       claim: async () => {
         const isOurs = await task.claim();
         if (!isOurs) forget();
@@ -30,6 +33,12 @@ export class TaskQueue implements TaskInbox {
       },
     });
     this.#listener?.();
+  }
+
+  /** Ends a task that runs. */
+  cancel(taskId: string): void {
+    this.#offered.get(taskId)?.abort(new Error("the task was cancelled"));
+    this.#offered.delete(taskId);
   }
 
   take(mayRun: (task: OfferedTask) => boolean = () => true): OfferedTask | null {

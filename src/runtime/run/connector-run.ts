@@ -62,6 +62,8 @@ export interface RunAttempt {
   offerTask(taskId: string, spec: TaskSpec): void;
   /** Requests that have the row and are not delivered; null, or absent: nobody can tell. */
   findRow?(question: RowQuestion): Promise<readonly OpenRequest[] | null>;
+  /** A claimed task is to end, without an outcome. */
+  cancelTask(taskId: string): void;
   /** Asks the run to finish what is in flight, then end. */
   stop(): void;
   /** Ends the run without waiting for what is in flight. */
@@ -136,6 +138,10 @@ export class ConnectorRun implements RunAttempt {
     const delivery = this.#delivery;
     if (!delivery || !this.#started || this.#isOver) return Promise.resolve(null);
     return this.#questions.ask((questionId) => delivery.post({ type: "row.find", questionId, question }));
+  }
+
+  cancelTask(taskId: string): void {
+    if (this.#started) this.#replication.post({ type: "task.cancel", taskId });
   }
 
   stop(): void {

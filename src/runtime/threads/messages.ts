@@ -46,6 +46,8 @@ export type ToReplicationWorker =
   | { readonly type: "stop" }
   /** A task is due. The worker sends `task.claim` when it can begin. */
   | { readonly type: "task.offer"; readonly taskId: string; readonly spec: TaskSpec }
+  /** A claimed task was cancelled: it ends, and nothing is told of it any more. */
+  | { readonly type: "task.cancel"; readonly taskId: string }
   | Reply;
 
 /** replication worker → main */

@@ -62,7 +62,7 @@ async function play(
         if (step.moves) events.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
         return code && new MillraceError(code, "It broke.");
       })();
-      return { ended, offerTask: () => {}, stop: () => {}, cut: () => {} };
+      return { ended, offerTask: () => {}, cancelTask: () => {}, stop: () => {}, cut: () => {} };
     },
     rounds: null,
     ...{ term, mayRun: () => mayRun(nowMs) },

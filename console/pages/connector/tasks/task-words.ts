@@ -74,10 +74,12 @@ export interface TaskAction {
   readonly label: string;
 }
 
-export function taskActions({ state, next_attempt_at: next }: Task): readonly TaskAction[] {
+export function taskActions({ state, spec, next_attempt_at: next }: Task): readonly TaskAction[] {
   if (state === "Failed") return [{ action: "retry", label: "Try again" }];
-  if (state !== "Pending") return [];
   const cancel = { action: "cancel", label: "Cancel" } as const;
+  // A comparison leaves nothing half done.
+  if (state === "Running" && spec.Verify) return [cancel];
+  if (state !== "Pending") return [];
   return next ? [{ action: "retry", label: "Try now" }, cancel] : [cancel];
 }
 

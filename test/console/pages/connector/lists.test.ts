@@ -127,6 +127,8 @@ describe("tasks", () => {
     expect(actions({ next_attempt_at: "2026-01-01T00:00:30Z" })).toEqual(["retry", "cancel"]);
     expect(actions({ state: "Failed" })).toEqual(["retry"]);
     expect(actions({ state: "Running" })).toEqual([]);
+    const Verify = { database: "shop", schema: "public", name: "t", repair: "None" as const };
+    expect(actions({ state: "Running", spec: { Verify } })).toEqual(["cancel"]);
   });
 });
 
