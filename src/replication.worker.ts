@@ -103,15 +103,16 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
 
   async #run(start: Start, state: SourceState): Promise<void> {
     let forms: readonly TupleForm[] = ["binary", "text"];
-    let { initialized } = start;
+    let { initialized, resumes } = start;
     const reporter = workerReporter(this.#main, slotName(start.connector.id));
     while (true) {
       try {
-        await this.#attempt(start, initialized, forms, state, {
+        await this.#attempt({ ...start, initialized, resumes }, forms, state, {
           ...reporter,
           async initialized() {
             await reporter.initialized();
             initialized = true;
+            resumes = false;
           },
         });
         return;
@@ -124,8 +125,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   }
 
   async #attempt(
-    { connector, work, owner, term, isAfterRefusal, delivery }: Start,
-    initialized: boolean,
+    { connector, work, owner, term, initialized, resumes, isAfterRefusal, delivery }: Start,
     forms: readonly TupleForm[],
     state: SourceState,
     reporter: ReturnType<typeof workerReporter>,
@@ -136,6 +136,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
     await runPipeline({
       work,
       initialized,
+      resumes,
       forms,
       skipSnapshots,
       parallelCopies: parallelCopies(connector),

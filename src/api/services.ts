@@ -87,7 +87,7 @@ export interface ConnectorService {
    * publication that the service created, and removes the connector: within seconds `get` throws `connector_not_found`.
    * `ForceDelete` does not wait for the source, and logs what it leaves behind. `ReInitialize` and `ReIntialize` are
    * the same. `Start` of a running connector and `Stop` of a stopped one change nothing. Throws `connector_not_found`,
-   * and `conflict` while the connector is being deleted.
+   * `conflict` while the connector is being deleted, and what `refusalOfResume` returns.
    */
   command(id: string, command: Command): Promise<void>;
 

@@ -116,6 +116,12 @@ function addConnectors(program: Command): void {
   ).action((id: string, flags: CommonFlags) =>
     run(flags, (context) => commandConnector(context, id, "ReInitialize")),
   );
+  add(
+    "resume <id>",
+    "Goes on after a lost slot: makes a new one, compares every table with the source, and mends what differs.",
+  ).action((id: string, flags: CommonFlags) =>
+    run(flags, (context) => commandConnector(context, id, "Resume")),
+  );
   for (const what of ["Start", "Stop", "Restart"] as const) {
     add(`${what.toLowerCase()} <id>`, `Gives a connector the command ${what}.`).action(
       (id: string, flags: CommonFlags) => run(flags, (context) => commandConnector(context, id, what)),

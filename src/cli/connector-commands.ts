@@ -103,6 +103,7 @@ const outcomes = {
   Start: "started",
   Stop: "stopped",
   Restart: "restarted",
+  Resume: "goes on, and compares its tables with the source",
   ReInitialize: "copies everything anew",
 } as const;
 export type ConnectorAction = keyof typeof outcomes;

@@ -177,6 +177,7 @@ export const CommandSchema = oneOf([
   "Start",
   "Stop",
   "Restart",
+  "Resume",
   "ReIntialize",
   "ReInitialize",
   "Delete",

@@ -7,6 +7,7 @@ import type { SourceConfig } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
 import type { ParkedTotal } from "../connector/parked-message.ts";
+import { canResume } from "../connector/request/resume-refusal.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -36,7 +37,7 @@ export interface DoctorContext {
   /** The slot and the source's clock, for a connector that streams. Throws connection errors. */
   examineSource(
     connector: ConnectorConfig,
-    known: { readonly isBegun: boolean; readonly resumeLsn: string | null },
+    known: { readonly isBegun: boolean; readonly isResumable: boolean; readonly resumeLsn: string | null },
     signal: AbortSignal,
   ): Promise<readonly Finding[]>;
   validateSource(
@@ -109,7 +110,10 @@ export class LiveDoctorService implements DoctorService {
       this.#examineSink(config, signal),
     ]);
     const holder = this.#ofInstallation((installation) => holderFindings(config.id, installation));
-    const own = [...statusFindings(config.id, status), ...parkedFindings(config.id, parked)];
+    const own = [
+      ...statusFindings(config.id, status, canResume(config)),
+      ...parkedFindings(config.id, parked),
+    ];
     return [...own, ...holder, ...source, ...sink];
   }
 
@@ -133,7 +137,8 @@ export class LiveDoctorService implements DoctorService {
       // A running connector keeps acknowledging: its slot may be ahead of the position that was read a moment ago.
       const isOver =
         status.failed !== undefined || state.shutdown !== undefined || state.disabled !== undefined;
-      const known = { isBegun, resumeLsn: isOver ? (progress?.resume_lsn ?? null) : null };
+      const isResumable = canResume(config);
+      const known = { isBegun, isResumable, resumeLsn: isOver ? (progress?.resume_lsn ?? null) : null };
       return [...found, ...(await this.context.examineSource(config, known, limited))];
     });
   }

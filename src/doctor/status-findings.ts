@@ -3,12 +3,13 @@
 import { type Finding, fine } from "../connector/diagnosis.ts";
 import type { ParkedTotal } from "../connector/parked-message.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
-import { lossCodes } from "../errors/error-codes.ts";
+import { lossCodes, resumableCodes } from "../errors/error-codes.ts";
 
 const maxLagSeconds = 60;
 
-export function statusFindings(id: string, status: ConnectorStatus): Finding[] {
-  return [...healthFindings(id, status), ...lagFindings(status), ...setAsideFindings(status)];
+/** `isResumable`: a lost slot can be made again without a copy of everything. */
+export function statusFindings(id: string, status: ConnectorStatus, isResumable = false): Finding[] {
+  return [...healthFindings(id, status, isResumable), ...lagFindings(status), ...setAsideFindings(status)];
 }
 
 export function parkedFindings(id: string, parked: ParkedTotal | undefined): Finding[] {
@@ -19,13 +20,16 @@ export function parkedFindings(id: string, parked: ParkedTotal | undefined): Fin
   return [{ about: "status", severity: "warning", finding, commands }];
 }
 
-function healthFindings(id: string, { state, status, last_error: lastError }: ConnectorStatus): Finding[] {
+function healthFindings(
+  id: string,
+  { state, status, last_error: lastError }: ConnectorStatus,
+  isResumable: boolean,
+): Finding[] {
   const [phase = ""] = Object.keys(state);
   const about = "status";
   if (status.failed) {
     const finding = `It has stopped in ${phase}: ${status.failed.reason}`;
-    const way = lossCodes.has(lastError?.code ?? "") ? "reinitialize" : "start";
-    return [{ about, severity: "failed", finding, commands: [`millrace connectors ${way} ${id}`] }];
+    return [{ about, severity: "failed", finding, commands: remediesOf(id, lastError?.code, isResumable) }];
   }
   if (status.retry) {
     const { attempt, reason } = status.retry;
@@ -44,6 +48,13 @@ function healthFindings(id: string, { state, status, last_error: lastError }: Co
     return [{ about, severity: "warning", finding, commands: [] }];
   }
   return [fine(about, `It is in ${phase}.`)];
+}
+
+/** The commands that help after an error of this code. */
+function remediesOf(id: string, code: string | undefined, isResumable: boolean): string[] {
+  if (!lossCodes.has(code ?? "")) return [`millrace connectors start ${id}`];
+  const ways = isResumable && resumableCodes.has(code ?? "") ? ["resume", "reinitialize"] : ["reinitialize"];
+  return ways.map((way) => `millrace connectors ${way} ${id}`);
 }
 
 function lagFindings({ progress }: ConnectorStatus): Finding[] {

@@ -118,11 +118,11 @@ async function goOnOrResume(
     return await goOn(source, sink, { ...found, log }, step);
   } catch (error) {
     const isLost = known !== null && resumableCodes.has(toMillraceError(error).code);
-    if (!isLost || !sink.resume || request.work !== "changes") throw error;
+    if (!isLost || !sink.verification || request.work !== "changes") throw error;
     await using point = await firstPoint(request, source, step);
     const { lsn: resumeLsn, timeUs: lastVersion, log } = point;
     const checkpoint = { resumeLsn, partial: null, lastVersion, log };
-    await sink.resume(checkpoint, tables);
+    await sink.verification.resume(checkpoint, tables);
     return checkpoint;
   }
 }

@@ -16,6 +16,7 @@ import { patchConnector } from "../connector/request/patch-connector.ts";
 import { type Precondition, requireCondition, unconditional } from "../connector/request/precondition.ts";
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
+import { refusalOfResume } from "../connector/request/resume-refusal.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { type TableStatus, withVerified } from "../connector/table-status.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -157,7 +158,12 @@ export class StoredConnectorService implements ConnectorService {
         return { stopped: false, runId, ...round };
       case "ReIntialize":
       case "ReInitialize":
-        return { stopped: false, runId, cleanup: stored.config };
+        return { stopped: false, runId, cleanup: stored.config, resumes: false };
+      case "Resume": {
+        const refusal = refusalOfResume(stored.config, this.context.statuses.status(stored), stored.resumes);
+        if (refusal) throw refusal;
+        return { stopped: false, runId, resumes: true };
+      }
       // Repeating the command changes nothing.
       case "Delete":
         return stored.deletion ? null : { deletion: "wait" };
@@ -184,7 +190,7 @@ export class StoredConnectorService implements ConnectorService {
     const { id } = given;
     const stored: StoredConnector = {
       ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: false, resumes: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
     await this.#reconcileAfter(id, this.context.state.connectors.insert(stored), () => true);

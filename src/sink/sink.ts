@@ -37,13 +37,6 @@ export interface Sink extends AsyncDisposable {
   goOnIn(log: string): Promise<void>;
 
   /**
-   * Moves the checkpoint to where another slot begins, though the sink has missed the changes before it. Durable at once: the checkpoint, and which
-   * copies are `unproved` from here on. Copies whose rows cannot be compared one by one are void. Called between `open` and `prepare`. Absent: the
-   * sink has no rows that could be compared.
-   */
-  resume?(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void>;
-
-  /**
    * Forgets checkpoint and copies: the connector begins anew. What was delivered stays until the next copy of its table takes its
    * place, where the sink can remove rows. `keepsShapes`: tables keep their ids, so that renamed and altered columns can be followed.
    */
@@ -78,8 +71,7 @@ export interface Sink extends AsyncDisposable {
 
   /**
    * Returns when everything written is durable, but for the beginning of a transaction where the sink writes those whole. Not to be called
-   * while the stream repeats changes after a restart: an idempotent sink would cut requests at other places than before. The pipeline calls
-   * it before the first batch, and then only once the stream has caught up.
+   * while the stream repeats changes after a restart: an idempotent sink would cut requests elsewhere. Called before the first batch, and later on.
    */
   flush(): Promise<void>;
 }
@@ -103,10 +95,7 @@ export interface PreparedTables {
   readonly hasChanges?: boolean;
   /** Rows that the sink lacks though it has a copy of their table: copy them by `takeRows` before the stream goes on. */
   readonly incomplete?: readonly IncompleteRows[];
-  /**
-   * OIDs of tables whose copies have missed changes. Their rows may be older or newer than any change of the stream, and are upserted. They stay so
-   * until `VerifySink.proved`.
-   */
+  /** OIDs of tables whose rows may be out of date, see `VerifySink.resume`. */
   readonly unproved?: ReadonlySet<number>;
   /** OIDs of tables whose superseded rows the sink keeps. Once they are copied, `prepare` does what is left to do for that. */
   readonly withHistory?: ReadonlySet<number>;

@@ -1,5 +1,6 @@
 // The contract of a sink whose rows can be compared with the source's.
 
+import type { Checkpoint } from "../change/checkpoint.ts";
 import type { RowKey } from "../change/copy-part.ts";
 import type { TableSize } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
@@ -12,14 +13,21 @@ import type {
 
 export interface VerifySink {
   /**
+   * Moves the checkpoint to where another slot begins, though the sink has missed the changes before it. Durable at once: the checkpoint, and which
+   * tables are *unproved* from here on. Their rows may be older or newer than any change of the stream, which are upserted. Copies whose rows
+   * cannot be compared one by one are void. Called between `Sink.open` and `prepare`.
+   */
+  resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void>;
+
+  /**
    * Call it between two batches: opens the table's rows as they are now, which batches do not change any more. Throws why they cannot be compared.
    * `stop` ends everything with its reason.
    */
   open(table: TableShape, stop: AbortSignal): Promise<SinkRows>;
 
   /**
-   * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. Durable
-   * on return.
+   * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. It is
+   * no longer unproved. Durable on return.
    */
   proved(table: TableShape): Promise<void>;
 }

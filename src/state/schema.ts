@@ -50,6 +50,8 @@ export const connectors = millrace.table("connectors", {
   sealedCleanup: text("sealed_cleanup"),
   /** Slot and checkpoint were created once: from then on a missing checkpoint is a loss. */
   initialized: boolean("initialized").notNull(),
+  /** Command Resume came: if the slot is lost, the next run makes another one. Until that has happened. */
+  resumes: boolean("resumes").notNull().default(false),
   /**
    * For a connector that copies everything, once or on a schedule: when the current round, or else the last one, began.
    */

@@ -232,8 +232,11 @@ test("a connector that is stopped, a slot that somebody dropped, and a table tha
   expect(slot?.finding).toContain("no longer exists");
   expect(slot?.finding).toContain("ReInitialize");
   // What it says to run mends it.
-  expect(slot?.commands).toEqual(["millrace connectors reinitialize dropped"]);
-  expect((await millrace("connectors", "reinitialize", "dropped")).code).toBe(0);
+  expect(slot?.commands).toEqual([
+    "millrace connectors resume dropped",
+    "millrace connectors reinitialize dropped",
+  ]);
+  expect((await millrace("connectors", "resume", "dropped")).code).toBe(0);
   await phaseIs("dropped", "realtime");
   expect((await troubles("dropped")).found).toEqual([]);
 
@@ -291,7 +294,10 @@ test("a slot whose log the server has removed", async () => {
   await phaseIs("late", "failed");
   for (const about of ["status", "slot"]) {
     const of = (await troubles("late")).found.find((each) => each.about === about);
-    expect(of?.commands).toEqual(["millrace connectors reinitialize late"]);
+    expect(of?.commands).toEqual([
+      "millrace connectors resume late",
+      "millrace connectors reinitialize late",
+    ]);
   }
 });
 

@@ -147,6 +147,27 @@ test("ReInitialize cleans up at the source and discards the checkpoint", async (
   expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
 });
 
+test("Resume is for a connector that has lost its slot, and once it goes on, it is none of these", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const codeOfResume = () => codeOf(runtime.connectors.command("orders", "Resume"));
+  await runtime.connectors.createOrReplace("orders", scripted("lost"), null);
+  await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
+  await runtime.connectors.command("orders", "Resume");
+  await waitFor("it goes on", async () => {
+    const stored = await runtime.state.connectors.find("orders");
+    return stored?.initialized && !stored.resumes;
+  });
+  expect(await codeOfResume()).toBe("conflict");
+  // A run that follows meets another loss as the first one did.
+  await runtime.connectors.command("orders", "Restart");
+  await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
+  await runtime.connectors.command("orders", "ReInitialize");
+  await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
+  await runtime.connectors.command("orders", "Stop");
+  await runtime.connectors.command("orders", "Resume");
+  expect(await codeOfResume()).toBe("conflict");
+});
+
 test("another source makes the connector start over, and the old source is cleaned up as soon as it is free", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);

@@ -149,7 +149,14 @@ export class LiveRun implements AsyncDisposable {
         runId: Bun.randomUUIDv7(),
         createdAt: this.lease?.createdAt ?? new Date(),
       },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#state.initialized, ...noRound },
+      ...{
+        stopped: false,
+        deletion: null,
+        cleanup: null,
+        initialized: this.#state.initialized,
+        resumes: false,
+        ...noRound,
+      },
     };
     return new RunLoop(stored, {
       startRun: (request, events) => new ConnectorRun(request, events, this.#workers),

@@ -45,7 +45,7 @@ export function storedConnector(id: string, request = sampleRequest()): StoredCo
   const given = resolveGiven(request, { id, stored: null });
   return {
     ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, resumes: false, ...noRound },
     ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
   };
 }

@@ -14,7 +14,7 @@ const clinging: readonly string[] = ["deaf", "refused"];
 /** Does at its start what `script` says. */
 function begin(
   script: string,
-  { connector, initialized, runId }: Extract<ToReplicationWorker, { type: "start" }>,
+  { connector, initialized, resumes, runId }: Extract<ToReplicationWorker, { type: "start" }>,
   send: Send,
   nextRequest: () => number,
 ): void {
@@ -39,6 +39,10 @@ function begin(
       break;
     case "complete":
       send({ type: "ended", error: null });
+      break;
+    case "lost":
+      if (resumes) send({ type: "initialized", requestId: nextRequest() });
+      else send({ type: "ended", error: { code: "slot_missing", message: "The slot is gone." } });
       break;
     case "begin":
       send({ type: "initialized", requestId: nextRequest() });

@@ -12,9 +12,11 @@ const details = {
   commandConnector: {
     operationId: "commandConnector",
     tags,
-    summary: "Start, stop, restart, begin anew or delete",
+    summary: "Start, stop, restart, resume, begin anew or delete",
     description:
-      "`Start` and `Restart` begin a new run. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
+      "`Start` and `Restart` begin a new run. `Resume` goes on after a lost slot: it makes a new one, compares every table of a Postgres " +
+      "sink with the source while the stream goes on, and mends what differs; 409 unless the last error says that the slot is lost, or the " +
+      "source is behind the sink. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
       "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
       "`ForceDelete` does not wait for the source; the log says what was left behind.",
   },

@@ -70,6 +70,7 @@ export class RunLoop {
   readonly #stop = new AbortController();
   #current: RunAttempt | null = null;
   #initialized: boolean;
+  #resumes: boolean;
   #isOver = false;
   /** The last failure, shown until an attempt gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
@@ -92,6 +93,7 @@ export class RunLoop {
   ) {
     this.runId = connector.runId;
     this.#initialized = connector.initialized;
+    this.#resumes = connector.resumes;
     const { rounds } = context;
     this.#rounds = rounds && this.#roundLoop(rounds);
     const work = this.#rounds ? this.#rounds.run() : this.#attempts("changes");
@@ -224,6 +226,7 @@ export class RunLoop {
         owner: ownerOf(this.connector),
         term: this.context.term,
         initialized: this.#initialized,
+        resumes: this.#resumes,
         isAfterRefusal: this.#isRefused,
         counted: this.#counted,
       },
@@ -232,6 +235,7 @@ export class RunLoop {
         initialized: async () => {
           await events.initialized();
           this.#initialized = true;
+          this.#resumes = false;
         },
         status: (component, status, retryInMs) => {
           last = { component, status };

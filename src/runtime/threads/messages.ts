@@ -32,6 +32,8 @@ export interface RunRequest {
   readonly term: Term;
   /** The connector has run before: a missing checkpoint is then a loss, not a first start. */
   readonly initialized: boolean;
+  /** If the slot is lost, it goes on with a new one, and compares the tables with the source. */
+  readonly resumes: boolean;
   /** The previous attempt ended because the sink refused rows. */
   readonly isAfterRefusal: boolean;
   /** The last change that earlier attempts of the run have counted; null: they have counted none. */

@@ -28,7 +28,6 @@ import {
 } from "./bookkeeping/bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
 import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
-import { resumeAt } from "./bookkeeping/resumption.ts";
 import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
@@ -69,14 +68,10 @@ export class PostgresSink implements Sink {
     historyAsked: HistoryAsked = () => null,
   ) {
     this.#tables = new SinkTables(config, naming, context, pace, historyAsked);
-    const { connectorId, makesCopies, events } = context;
+    const { connectorId, makesCopies, events, isAfterRefusal = false } = context;
     this.#transaction = new ApplyTransaction(
-      connectorId,
-      config.migration_strategy,
-      this.#tables,
-      makesCopies,
-      events,
-      context.isAfterRefusal === true,
+      ...([connectorId, config.migration_strategy, this.#tables, makesCopies, events] as const),
+      isAfterRefusal,
     );
     this.#lockWait = new LockWait((reason) => events.warning("lock", reason));
     const apply: ApplySession = {
@@ -88,6 +83,7 @@ export class PostgresSink implements Sink {
       lockWaitEnded: () => this.#lockWait.show(null),
       form: () => this.#transaction.form,
       giveUpInProgress: () => this.#inProgress.giveUp(),
+      readAgain: (client) => this.#read(client),
     };
     this.#copies = new SinkCopies(config, naming, context, this.#tables, apply);
     this.verification = new SinkVerification(config, naming, context, this.#tables, apply);
@@ -122,18 +118,6 @@ export class PostgresSink implements Sink {
     this.#checkpoint = checkpoint;
     await this.#tables.load(client, copies.values());
     return checkpoint;
-  }
-
-  async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
-    await this.#guard(async (client) => {
-      await this.#tables.dropBegun(client);
-      const before = this.#resumeLsn;
-      await resumeAt(client, this.context.connectorId, before, checkpoint, {
-        ...{ tables, ledger: this.#tables.ledger, shapes: this.#tables.shapes, naming: this.naming },
-        canCompare: !hasOneSession(this.config.connection),
-      });
-      await this.#read(client);
-    });
   }
 
   async begin(checkpoint: Checkpoint): Promise<void> {
@@ -178,11 +162,7 @@ export class PostgresSink implements Sink {
       return {
         ...prepared,
         form: this.#transaction.form,
-        // The rows of a history have the LSN of the commit, which is not known before it. And rows that are to be proved are upserted.
-        takesInProgress:
-          prepared.withHistory?.size === 0 &&
-          prepared.unproved?.size === 0 &&
-          (most === 0 || most > sessionsInUse),
+        takesInProgress: prepared.takesInProgress === true && (most === 0 || most > sessionsInUse),
       };
     });
   }

@@ -31,11 +31,6 @@ export class RenamingSink implements Sink {
     return this.sink.goOnIn(log);
   }
 
-  async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
-    const named = tables.map((table) => this.naming.shape(table));
-    await this.sink.resume?.(checkpoint, named);
-  }
-
   forget(keepsShapes: boolean): Promise<void> {
     return this.sink.forget(keepsShapes);
   }
@@ -78,6 +73,11 @@ export class RenamingSink implements Sink {
     const { verification } = this.sink;
     if (!verification) throw new Error("a Postgres sink can be compared");
     return {
+      resume: (checkpoint, tables) =>
+        verification.resume(
+          checkpoint,
+          tables.map((table) => this.naming.shape(table)),
+        ),
       open: (table, stop) => verification.open(this.naming.shape(table), stop),
       proved: (table) => verification.proved(this.naming.shape(table)),
     };

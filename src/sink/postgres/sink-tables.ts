@@ -123,7 +123,7 @@ export class SinkTables implements AppliedTables {
     this.underWay.check(tables);
     requireUnmerged(tables, this.naming, this.histories);
     if (this.histories.adopt(tables))
-      await this.#inTransaction(client, () => this.histories.switchOff(client));
+      await this.inTransaction(client, () => this.histories.switchOff(client));
     // First: a side table may use a type that is about to be replaced.
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.records.dropStaleSides(client, uncopied, since);
@@ -148,11 +148,12 @@ export class SinkTables implements AppliedTables {
       since,
     );
     const { computed } = this.registry;
-    if (computed.areAny) await this.#inTransaction(client, () => computed.makeAll(client));
+    if (computed.areAny) await this.inTransaction(client, () => computed.makeAll(client));
     const inOrder = this.registry.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
     const asFollowed = tables.filter((table) => !behind.includes(table));
     this.#awaitIncomplete(since);
+    const unproved = this.ledger.unprovedAmong(tables);
     return {
       best,
       missing: inOrder ?? missing,
@@ -162,13 +163,10 @@ export class SinkTables implements AppliedTables {
       hasChanges: missing.some(({ relation }) => this.records.of(relation.id, "incremental") !== null),
       incomplete: await this.incomplete.due(client, asFollowed, since),
       withHistory: this.histories.tableIds,
-      unproved: this.ledger.unprovedAmong(tables),
+      unproved,
+      // The rows of a history have the LSN of the commit, which is not known before it. And unproved rows are upserted.
+      takesInProgress: this.histories.tableIds.size + unproved.size === 0,
     };
-  }
-
-  /** The table's copy is no longer unproved. Durable on return. */
-  async proved(client: Client, relation: Relation): Promise<void> {
-    await this.#inTransaction(client, () => this.ledger.proved(client, relation));
   }
 
   /** Whether a history is to be compared with its table now: then `prepare` must be called. `at`: the stream's position. */
@@ -180,7 +178,7 @@ export class SinkTables implements AppliedTables {
   async reconcileHistories(client: Client, at: Lsn, hasStream: boolean): Promise<void> {
     for (const { table, lsn } of dueHistories(this, at, hasStream)) {
       try {
-        await this.#inTransaction(client, () => this.histories.reconcile(client, table, lsn));
+        await this.inTransaction(client, () => this.histories.reconcile(client, table, lsn));
       } catch (error) {
         if (!(error instanceof MigrationRefused) || !this.context.makesCopies) throw error;
         await this.setAside.add(client, table.relation, error, at);
@@ -222,16 +220,16 @@ export class SinkTables implements AppliedTables {
 
   /** Durable on return: the copy that follows is a transaction of another session. See `TableRegistry.takeName`. */
   async takeName(client: Client, relation: Relation): Promise<void> {
-    await this.#inTransaction(client, () => this.registry.takeName(client, relation));
+    await this.inTransaction(client, () => this.registry.takeName(client, relation));
   }
 
   /** Creates or alters the table's target, as its first change in the stream would. `at`: the stream's position. Durable on return. */
   async makeReady(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<void> {
-    await this.#inTransaction(client, () => this.registry.prepared(client, relation, form, at));
+    await this.inTransaction(client, () => this.registry.prepared(client, relation, form, at));
   }
 
   /** Runs `action` in a transaction of its own. A rollback undoes what is known of the tables as well. */
-  async #inTransaction(client: Client, action: () => Promise<unknown>): Promise<void> {
+  async inTransaction(client: Client, action: () => Promise<unknown>): Promise<void> {
     await client.query("begin");
     try {
       await action();

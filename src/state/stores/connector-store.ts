@@ -25,6 +25,8 @@ export interface StoredConnector {
   /** The configuration to clean up before the next run; null: none. */
   readonly cleanup: ConnectorConfig | null;
   readonly initialized: boolean;
+  /** If the slot is lost, the run goes on with a new one, and compares the tables with the source. */
+  readonly resumes: boolean;
   /** For a connector that copies everything, once or on a schedule: when the last round began; null: none has. */
   readonly roundBegunAt: Date | null;
   /** Null: the round is not complete, or none has begun. */
@@ -41,7 +43,15 @@ export const noRound = { roundBegunAt: null, roundEndedAt: null } as const;
 export type ConnectorChange = Partial<
   Pick<
     StoredConnector,
-    "given" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId" | "roundBegunAt" | "roundEndedAt"
+    | "given"
+    | "stopped"
+    | "deletion"
+    | "cleanup"
+    | "initialized"
+    | "resumes"
+    | "runId"
+    | "roundBegunAt"
+    | "roundEndedAt"
   >
 >;
 
@@ -140,18 +150,18 @@ export class ConnectorStore {
 
   /** Everything of an earlier life has been cleaned up: the connector is as it was made. Throws `lease_lost`. */
   async finishCleanup(id: string, term: Term): Promise<void> {
-    const values = { initialized: false, ...noRound, sealedCleanup: null };
+    const values = { initialized: false, resumes: false, ...noRound, sealedCleanup: null };
     const update = (database: Database) =>
       database.update(connectors).set(values).where(eq(connectors.id, id)).execute();
     await stored(fenced(this.#database, { connectorId: id, term }, update));
   }
 
   /**
-   * The run has created slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run, and
+   * The run has created slot and checkpoint, or has gone on from them. Throws `state_unavailable` when it is no longer the connector's run, and
    * `lease_lost`.
    */
   async markInitialized(id: string, runId: string, term: Term): Promise<void> {
-    await this.#setForRun({ id, runId, term }, { initialized: true });
+    await this.#setForRun({ id, runId, term }, { initialized: true, resumes: false });
   }
 
   /** The run begins to copy everything again. Throws as `markInitialized` does. */

@@ -36,6 +36,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     term: null,
     work: "changes" as const,
     initialized: false,
+    resumes: false,
     isAfterRefusal: false,
     counted: null,
   };

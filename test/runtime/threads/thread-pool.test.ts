@@ -33,6 +33,7 @@ function assign(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, na
       const rest = {
         work: "changes",
         initialized: false,
+        resumes: false,
         isAfterRefusal: false,
         counted: null,
         delivery: null,

@@ -31,6 +31,8 @@ export function actionText(command: ActionCommand, connector: Config, isAgain: b
         : text(`${command} connector`, [restart(connector)]);
     case "Stop":
       return text("Stop connector", stop(connector));
+    case "Resume":
+      return text("Resume and repair:", resume);
     case "ReInitialize":
       return text("Copy everything anew:", reinitialize(connector));
     case "Delete":
@@ -61,6 +63,12 @@ function stop(connector: Config): readonly string[] {
     "Until then its slot makes the source keep its log, which takes room on the source's disk. Do not leave it so for long where much is written.",
   ];
 }
+
+const resume: readonly string[] = [
+  "The slot is made again, and the stream goes on from there. Each table is compared with the source meanwhile, and rows that differ are copied or removed. Rows that are equal are not written.",
+  "Until a table has had its turn, some of its rows may be out of date: the list of tables marks it as resuming.",
+  "Tables without a key, and those with further unique indexes or with foreign keys in force at the sink, are copied whole.",
+];
 
 function reinitialize(connector: Config): readonly string[] {
   if (!streams(connector)) return [copyAgain(connector)];

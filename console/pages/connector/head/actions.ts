@@ -2,7 +2,11 @@
 
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../../../src/connector/status.ts";
+import { sinkKind } from "../../../connector/endpoints.ts";
+import { skipsCopies, streams } from "../../../connector/replication.ts";
 import { type ActionCommand, type ActionText, actionText } from "./action-texts.ts";
+
+type Config = GivenConnector["connector"];
 
 export interface Action {
   readonly command: ActionCommand;
@@ -24,14 +28,22 @@ export const lossCodes: readonly string[] = [
   "checkpoint_missing",
 ];
 
+/** Those after which a Postgres sink can go on with a new slot: its rows are compared with the source's. */
+export const resumableCodes: readonly string[] = [
+  "slot_missing",
+  "slot_invalidated",
+  "slot_ahead",
+  "source_behind",
+];
+
 /** It is being deleted, and waits for its source: nothing else can be done to it any more. */
 export function isDeletionWaiting({ state, status }: ConnectorStatus): boolean {
   return state.shutdown !== undefined && status.retry !== undefined;
 }
 
 export function actionsFor({ connector, status }: GivenConnector): readonly Action[] {
-  const main = mainCommand(status);
-  return commandsFor(status).map((command) => {
+  const main = mainCommand(connector, status);
+  return commandsFor(connector, status).map((command) => {
     const isAgain = copiesAgain(status) && (command === "Start" || command === "Restart");
     return {
       command,
@@ -47,25 +59,40 @@ const labels: Readonly<Record<ActionCommand, string>> = {
   Start: "Start",
   Stop: "Stop",
   Restart: "Restart",
+  Resume: "Resume and repair",
   ReInitialize: "Copy everything anew",
   Delete: "Delete",
   ForceDelete: "Delete without the source",
 };
 
-function commandsFor(status: ConnectorStatus): readonly ActionCommand[] {
+function commandsFor(connector: Config, status: ConnectorStatus): readonly ActionCommand[] {
   const { state, status: health } = status;
   if (isDeletionWaiting(status)) return ["ForceDelete"];
   // A disabled connector does not run whatever it is told: its configuration says so.
   if (state.disabled) return ["Delete"];
+  if (isResumable(connector, status)) return ["Resume", "Start", "ReInitialize", "Delete"];
   if (state.shutdown || health.failed || state.complete) return ["Start", "ReInitialize", "Delete"];
   return ["Stop", "Restart", "ReInitialize", "Delete"];
 }
 
-function mainCommand(status: ConnectorStatus): ActionCommand | null {
+function mainCommand(connector: Config, status: ConnectorStatus): ActionCommand | null {
   const { state, status: health, last_error: lastError } = status;
   if (isDeletionWaiting(status)) return "ForceDelete";
+  if (isResumable(connector, status)) return "Resume";
   if (health.failed) return lossCodes.includes(lastError?.code ?? "") ? "ReInitialize" : "Start";
   return state.shutdown ? "Start" : null;
+}
+
+/** The slot is lost, and the sink's rows can be compared with the source's. */
+export function isResumable(
+  connector: Config,
+  { state, status, last_error: lastError }: ConnectorStatus,
+): boolean {
+  const isOver = status.failed !== undefined || state.shutdown !== undefined;
+  const isLost = resumableCodes.includes(lastError?.code ?? "");
+  return (
+    isOver && isLost && sinkKind(connector) === "Postgres" && streams(connector) && !skipsCopies(connector)
+  );
 }
 
 /** Its copies are done: to begin a run is to copy everything. */

@@ -8,7 +8,7 @@ import { needyTables } from "../../../connector/needy-tables.ts";
 import { streams } from "../../../connector/replication.ts";
 import { phaseWords } from "../../../connector/status-words.ts";
 import { grouped } from "../../../text/numbers.ts";
-import { isDeletionWaiting, lossCodes } from "../head/actions.ts";
+import { isDeletionWaiting, isResumable, lossCodes } from "../head/actions.ts";
 import { withoutCopiesOf } from "./snapshot-remedy.ts";
 
 export interface Situation {
@@ -37,7 +37,7 @@ export function situationOf({ connector, status, isBehind }: KnownConnector): Si
   if (health.failed)
     return {
       ...{ tone: "bad", title: `Failed while ${lowerFirst(phase)}`, reason: health.failed.reason, commands },
-      advice: failureAdvice(status),
+      advice: failureAdvice(connector, status),
     };
   if (health.retry)
     return {
@@ -73,7 +73,10 @@ function butForSetAside(situation: Calm, status: ConnectorStatus): Calm {
   return { ...situation, tone: "warning", title: `${situation.title}, but ${waiting} for you` };
 }
 
-function failureAdvice({ last_error: lastError }: ConnectorStatus): string {
+function failureAdvice(connector: KnownConnector["connector"], status: ConnectorStatus): string {
+  const { last_error: lastError } = status;
+  if (isResumable(connector, status))
+    return "The stream cannot go on from where it was. Resume and repair makes another slot, and copies only the rows that differ.";
   return lossCodes.includes(lastError?.code ?? "")
     ? "The stream cannot go on from where it was. Copy everything anew makes source and sink equal again."
     : "Mend the cause, then press Start: it goes on where it stopped, and nothing is skipped.";

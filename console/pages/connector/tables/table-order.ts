@@ -13,6 +13,7 @@ export const tableStands: readonly TableStand[] = [
   "SetAside",
   "Unreadable",
   "Copying",
+  "Resuming",
   "Waiting",
   "Streaming",
   "Excluded",
@@ -23,6 +24,7 @@ const words: Readonly<Record<TableStand, readonly [tone: Tone, word: string]>> =
   SetAside: ["warning", "Set aside"],
   Unreadable: ["warning", "Unreadable"],
   Copying: ["busy", "Copying"],
+  Resuming: ["warning", "Resuming"],
   Waiting: ["idle", "Waiting"],
   Streaming: ["good", "Streaming"],
   Excluded: ["idle", "Excluded"],
@@ -62,6 +64,7 @@ export type TableAction =
 export function tableAction(table: TableStatus, mayWrite: boolean): TableAction | null {
   if (needsSomebody(table)) return { does: "explain", word: "What to do" };
   if (table.state === "Excluded") return table.reason ? { does: "explain", word: "Why?" } : null;
+  if (table.state === "Resuming") return { does: "explain", word: "Why?" };
   if (!mayWrite || table.state === "Copying" || table.reason === copiedAgain) return null;
   return { does: "copy", word: table.state === "Waiting" ? "Copy now" : "Copy again" };
 }

@@ -33,6 +33,11 @@ export function TableRow({ table, isStreaming, mayWrite, explain, copy, compare,
       </div>
       <div class="how row">
         <Badge tone={standTone(stand)}>{standWord(stand, isStreaming)}</Badge>
+        {table.compared && (
+          <span class="small soft">
+            {`${shortCount(table.compared.rows)} of ${shortCount(table.compared.estimated_rows)} rows compared`}
+          </span>
+        )}
         {verified && (
           <span class={`small ${verified.differing > 0 ? "wrong" : "soft"}`}>
             {verified.differing > 0 ? `${shortCount(verified.differing)} rows differed ` : "equal "}

@@ -21,4 +21,6 @@ export interface ApplySession {
   readonly form: () => TupleForm;
   /** Gives up the source's transaction in progress: its session may hold locks that a copy needs. */
   readonly giveUpInProgress: () => void;
+  /** Reads the bookkeeping again, which `action` has changed in another way than by applying changes. */
+  readonly readAgain: (client: Client) => Promise<unknown>;
 }

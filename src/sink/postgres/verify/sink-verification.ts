@@ -1,6 +1,7 @@
 // Opens tables of the sink for their comparison with the source. Between two batches, so that their rows are those of one place of the stream.
 
 import { type Client, escapeLiteral } from "pg";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { closeClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
@@ -10,6 +11,7 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SinkContext } from "../../sink.ts";
 import type { SinkRows, VerifySink } from "../../verify-sink.ts";
+import { resumeAt } from "../bookkeeping/resumption.ts";
 import type { ApplySession } from "../copy/apply-session.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, tableMissing } from "../schema/target-table.ts";
@@ -28,6 +30,17 @@ export class SinkVerification implements VerifySink {
     private readonly tables: SinkTables,
     private readonly apply: ApplySession,
   ) {}
+
+  async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
+    const { ledger, shapes } = this.tables;
+    const canCompare = !hasOneSession(this.config.connection);
+    await this.apply.guard(async (client) => {
+      await this.tables.dropBegun(client);
+      const known = { tables, ledger, shapes, naming: this.naming, canCompare };
+      await resumeAt(client, this.context.connectorId, this.apply.resumeLsn(), checkpoint, known);
+      await this.apply.readAgain(client);
+    });
+  }
 
   async open(table: TableShape, stop: AbortSignal): Promise<SinkRows> {
     this.#requireComparable(table);
@@ -65,7 +78,9 @@ export class SinkVerification implements VerifySink {
   }
 
   async proved({ relation }: TableShape): Promise<void> {
-    await this.apply.guard((client) => this.tables.proved(client, relation));
+    const { tables } = this;
+    const record = (client: Client) => tables.ledger.proved(client, relation);
+    await this.apply.guard((client) => tables.inTransaction(client, () => record(client)));
   }
 
   #requireComparable({ relation }: TableShape): void {

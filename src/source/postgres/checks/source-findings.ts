@@ -6,7 +6,7 @@ import { withPostgres } from "../../../connection/postgres-client.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import { slotName } from "../../../connector/connector-id.ts";
 import { type Finding, fine } from "../../../connector/diagnosis.ts";
-import { lossCodes } from "../../../errors/error-codes.ts";
+import { lossCodes, resumableCodes } from "../../../errors/error-codes.ts";
 import { judgeKeptLog, readKeptLog } from "../slot/kept-log.ts";
 import { readSlotState } from "../slot/slot.ts";
 import { judgeSlot } from "../slot/slot-state.ts";
@@ -16,6 +16,8 @@ export interface KnownSlot {
   readonly connector: string;
   /** The connector has begun: a missing slot is a loss. */
   readonly isBegun: boolean;
+  /** A lost slot can be made again without a copy of everything. */
+  readonly isResumable: boolean;
   /** The sink's position; null: not known. */
   readonly resumeLsn: string | null;
 }
@@ -35,7 +37,10 @@ export async function examinePostgresSource(
   ]);
 }
 
-async function examineSlot(client: Client, { connector, isBegun, resumeLsn }: KnownSlot): Promise<Finding> {
+async function examineSlot(
+  client: Client,
+  { connector, isBegun, isResumable, resumeLsn }: KnownSlot,
+): Promise<Finding> {
   const name = slotName(connector);
   const about = "slot";
   const state = await readSlotState(client, name);
@@ -47,8 +52,11 @@ async function examineSlot(client: Client, { connector, isBegun, resumeLsn }: Kn
     resumeLsn: position === null ? zeroLsn : parseLsn(position),
   });
   if (error) {
-    const isLost = lossCodes.has(error.code);
-    const commands = isLost ? [`millrace connectors reinitialize ${connector}`] : [];
+    const ways = [
+      ...(isResumable && resumableCodes.has(error.code) ? ["resume"] : []),
+      ...(lossCodes.has(error.code) ? ["reinitialize"] : []),
+    ];
+    const commands = ways.map((way) => `millrace connectors ${way} ${connector}`);
     return { about, severity: "failed", finding: error.message, commands };
   }
   const kept = await readKeptLog(client, name);

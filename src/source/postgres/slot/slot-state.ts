@@ -23,7 +23,9 @@ export interface SlotState {
   readonly logEnd: string;
 }
 
-const reinitialize = "send the command ReInitialize to copy the tables again.";
+/** Of a lost slot, or a log that lacks what the sink has. */
+export const resumeOrBeginAnew =
+  "send the command Resume, which compares the tables of a Postgres sink with the source and copies what differs, or ReInitialize to copy everything again.";
 
 /** Why streaming cannot continue from `checkpoint`; null: it can. */
 export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint): MillraceError | null {
@@ -32,7 +34,7 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
   if (!slot.exists) {
     return new MillraceError(
       "slot_missing",
-      `Replication slot ${name} no longer exists: changes since ${resume} may be lost. Find out who dropped it, then ${reinitialize}`,
+      `Replication slot ${name} no longer exists: changes since ${resume} may be lost. Find out who dropped it, then ${resumeOrBeginAnew}`,
     );
   }
   const mismatch = slotMismatch(name, slot);
@@ -40,14 +42,14 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
   if (slot.walStatus === "lost" || slot.invalidationReason !== null || slot.confirmedFlushLsn === null) {
     return new MillraceError(
       "slot_invalidated",
-      `Replication slot ${name} is invalidated: ${invalidation(slot)} Then ${reinitialize}`,
+      `Replication slot ${name} is invalidated: ${invalidation(slot)} Then ${resumeOrBeginAnew}`,
     );
   }
   if (parseLsn(slot.logEnd) < checkpoint.resumeLsn) {
     return new MillraceError(
       "source_behind",
       `The source's log ends at ${slot.logEnd}, before the checkpoint ${resume}: it was restored from a backup, or is ` +
-        `another server. Let the connector point to the right server, or ${reinitialize}`,
+        `another server. Let the connector point to the right server, or ${resumeOrBeginAnew}`,
     );
   }
   const confirmed = parseLsn(slot.confirmedFlushLsn);
@@ -55,7 +57,7 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
   return new MillraceError(
     "slot_ahead",
     `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}: something else has ` +
-      `read from it or advanced it, or the sink was restored from a backup, and changes are missing. Find out what, then ${reinitialize}`,
+      `read from it or advanced it, or the sink was restored from a backup, and changes are missing. Find out what, then ${resumeOrBeginAnew}`,
   );
 }
 

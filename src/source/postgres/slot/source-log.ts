@@ -9,6 +9,7 @@ import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { resumeOrBeginAnew } from "./slot-state.ts";
 
 export interface SourceLog {
   /** The cluster's system identifier, the same on all physical copies. */
@@ -91,6 +92,6 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError 
     "source_behind",
     `The source's log, on timeline ${now.timeline}, ${mismatch}: it was restored from a backup, or a standby was promoted that ` +
       "had not received everything. The sink may hold changes that the source does not. " +
-      "Send the command ReInitialize to copy the tables again.",
+      `To take over what the source has, ${resumeOrBeginAnew}`,
   );
 }

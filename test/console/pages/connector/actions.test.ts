@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { slotOf } from "../../../../console/connector/replication.ts";
-import { actionsFor, lossCodes } from "../../../../console/pages/connector/head/actions.ts";
+import { actionsFor, lossCodes, resumableCodes } from "../../../../console/pages/connector/head/actions.ts";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import { slotName } from "../../../../src/connector/connector-id.ts";
 import type { ConnectorStatus } from "../../../../src/connector/status.ts";
-import { lossCodes as codesOfLoss } from "../../../../src/errors/error-codes.ts";
+import {
+  lossCodes as codesOfLoss,
+  resumableCodes as codesToResume,
+} from "../../../../src/errors/error-codes.ts";
 import { given } from "./given.ts";
 
 const commands = (status: ConnectorStatus) => actionsFor(given({ status })).map(({ command }) => command);
@@ -40,7 +43,11 @@ describe("what can be done", () => {
       last_error: { code: "slot_missing", reason: "Why.", at: "2026-01-01T00:00:00Z" },
     };
     expect(main(failed)).toBe("Start");
-    expect(main(lost)).toBe("ReInitialize");
+    expect(main(lost)).toBe("Resume");
+    expect(commands(lost)).toEqual(["Resume", "Start", "ReInitialize", "Delete"]);
+    const toWebhook = given({ status: lost, toWebhook: true });
+    expect(actionsFor(toWebhook).map(({ command }) => command)).not.toContain("Resume");
+    expect(actionsFor(toWebhook).find(({ isMain }) => isMain)?.command).toBe("ReInitialize");
   });
 });
 
@@ -82,5 +89,6 @@ describe("what an action will do is said as it is", () => {
 
 test("names and codes are the service's", () => {
   expect([...lossCodes].sort()).toEqual([...codesOfLoss].sort());
+  expect([...resumableCodes].sort()).toEqual([...codesToResume].sort());
   for (const id of ["orders", "Orders-2_x"]) expect(slotOf(id)).toBe(slotName(id));
 });

@@ -26,7 +26,9 @@ describe("the situation", () => {
     expect(situation(failed)).toMatchObject({ tone: "bad", reason: "The slot is gone." });
     expect(situation(failed).advice).toContain("press Start");
     const last_error = { code: "slot_missing", reason: "The slot is gone.", at };
-    expect(situation({ ...failed, last_error }).advice).toContain("Copy everything anew");
+    expect(situation({ ...failed, last_error }).advice).toContain("Resume and repair");
+    const replaced = { ...last_error, code: "source_replaced" };
+    expect(situation({ ...failed, last_error: replaced }).advice).toContain("Copy everything anew");
   });
 
   test("has the SQL that helps", () => {

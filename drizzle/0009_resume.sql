@@ -1,0 +1,1 @@
+ALTER TABLE "millrace"."connectors" ADD COLUMN "resumes" boolean DEFAULT false NOT NULL;

@@ -1,0 +1,53 @@
+// Decides whether a connector can be given the command Resume. Pure.
+
+import { resumableCodes } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { ConnectorConfig } from "../connector.ts";
+import type { ConnectorStatus } from "../status.ts";
+
+/** Null: it can. `isAsked`: it was given the command before, and has no new slot yet. */
+export function refusalOfResume(
+  config: ConnectorConfig,
+  status: ConnectorStatus,
+  isAsked: boolean,
+): MillraceError | null {
+  const unsupported = whyUnsupported(config);
+  if (unsupported !== null) return new MillraceError("unsupported_kind", unsupported);
+  const conflict = whyNotNow(config, status, isAsked);
+  return conflict === null ? null : new MillraceError("conflict", conflict);
+}
+
+/** Whether a lost slot of the connector can be resumed from at all. */
+export function canResume(config: ConnectorConfig): boolean {
+  return whyUnsupported(config) === null;
+}
+
+function whyUnsupported({ source, sink }: ConnectorConfig): string | null {
+  const replication = source.postgres?.replication_type.logical_replication;
+  if (!sink.postgres)
+    return "Resume compares the sink's rows with the source's, and nobody can read what a webhook or Kafka has received: ReInitialize sends everything again.";
+  if (!replication)
+    return "Resume makes a lost slot again, and this connector has none: Start copies everything again.";
+  if (replication.skip_snapshots)
+    return "Resume repairs copies, and this connector makes none by itself (skip_snapshots): ReInitialize begins with the changes from now on.";
+  if (sink.postgres.connection.max_pool_size === 1)
+    return "Resume takes a second session at the sink: set max_pool_size of the sink's connection to 3 or more, or send ReInitialize.";
+  return null;
+}
+
+function whyNotNow({ disabled }: ConnectorConfig, status: ConnectorStatus, isAsked: boolean): string | null {
+  const { state, status: health, progress, last_error: lastError } = status;
+  if (disabled) return "The connector is disabled: enable it first.";
+  // If its slot is there after all, the run goes on where it stood.
+  if (state.shutdown) return null;
+  if (health.failed && (isAsked || resumableCodes.has(lastError?.code ?? ""))) return null;
+  if (isAsked) return "The connector was told to resume already, and is about to.";
+  if (health.failed && lastError?.code === "source_replaced")
+    return "Another database cluster answers at the source's address, so that its tables need not be those of before: ReInitialize copies them.";
+  if (health.failed && lastError?.code === "checkpoint_missing")
+    return "The sink no longer knows which tables it has: ReInitialize copies them.";
+  if (health.failed) return "The connector has not lost its slot: mend what its status says, then Start it.";
+  if (!progress?.resume) return "The connector runs, and has not lost its slot.";
+  const { tables, tables_done: done } = progress.resume;
+  return `The connector is resuming already: ${done} of ${tables} tables are done.`;
+}
