@@ -23,6 +23,7 @@ import { connectorCreationRoutes } from "./api/routes/connector-creation-routes.
 import { connectorRoutes } from "./api/routes/connector-routes.ts";
 import { doctorRoutes } from "./api/routes/doctor-routes.ts";
 import { eventRoutes } from "./api/routes/event-routes.ts";
+import { explainRoutes } from "./api/routes/explain-routes.ts";
 import { inspectionRoutes } from "./api/routes/inspection-routes.ts";
 import { type CallerOf, parkedRoutes } from "./api/routes/parked-routes.ts";
 import { reportRoutes } from "./api/routes/report-routes.ts";
@@ -80,6 +81,7 @@ function apiRoutes(services: Services, version: string, accessOf: AccessOf, call
     .use(taskRoutes(services.tasks))
     .use(parkedRoutes(services.parked, callerOf, accessOf))
     .use(tableRoutes(services.connectors))
+    .use(explainRoutes(services.explain))
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))
     .use(eventRoutes(services.events))

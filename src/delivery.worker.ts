@@ -75,7 +75,11 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
         break;
       case "row.find": {
         const { questionId, question } = message;
-        this.#main.send({ type: "row.found", questionId, requests: this.#transport?.find?.(question) ?? [] });
+        this.#main.send({
+          type: "row.found",
+          questionId,
+          requests: this.#transport?.find?.(question) ?? null,
+        });
         break;
       }
       case "reply":

@@ -18,6 +18,7 @@ import { isLoopbackHost } from "./loopback.ts";
 import { type ConnectorWatch, StoredConnectorService } from "./runtime/connector-service.ts";
 import { EventHub } from "./runtime/events/event-hub.ts";
 import { RuntimeEvents } from "./runtime/events/runtime-events.ts";
+import { StoredExplainService } from "./runtime/explain/explain-service.ts";
 import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
@@ -89,6 +90,7 @@ export async function startService(
     ...{ board, threads, version, replicaId: self.id, holds: (id) => supervisor.holds(id) },
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
     countParked: () => state.parked.totals(state.shared && self.instance),
+    countReceipts: () => state.receipts.totals(state.shared && self.instance),
   });
   board.listener = metrics;
   const sharing =
@@ -243,11 +245,13 @@ function createServices(parts: ServiceParts): Services {
     ...{ installation: parts.view, now: parts.now },
     ...{ examineSource, validateSource, validateSink },
   });
+  const connectors = new StoredConnectorService({ ...parts, newRunId: newId, randomBytes });
   return {
     doctor,
-    connectors: new StoredConnectorService({ ...parts, newRunId: newId, randomBytes }),
+    connectors,
     tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
     parked: new StoredParkedService(state),
+    explain: new StoredExplainService({ ...parts, connectors, nowMs: Date.now }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
     health: new LiveHealthService(state, parts.threads, parts.stopping),
     snapshots: new LiveSnapshotService(statuses),

@@ -22,6 +22,7 @@ import type {
   GivenConnector,
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
+import type { ExplainRequest, Explanation } from "../connector/explanation.ts";
 import type { Parked, ParkedChoice, ParkedList, ParkedPageRequest } from "../connector/parked-message.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
 import type { Precondition } from "../connector/request/precondition.ts";
@@ -36,6 +37,7 @@ export interface Services {
   readonly connectors: ConnectorService;
   readonly tasks: TaskService;
   readonly parked: ParkedService;
+  readonly explain: ExplainService;
   readonly inspection: InspectionService;
   readonly doctor: DoctorService;
   readonly health: HealthService;
@@ -138,6 +140,14 @@ export interface ParkedService {
 
   /** Durable on return. `by`: who asked for it, for the record. Throws `parked_not_found` of one message. */
   discard(connectorId: string, choice: ParkedChoice, by: string): Promise<{ readonly count: number }>;
+}
+
+export interface ExplainService {
+  /**
+   * What became of the last known change of a row, and of earlier ones. Throws `connector_not_found`, `unsupported_kind` for a sink that sends no
+   * requests, and `invalid_request` for a table that is not carried and a key that does not fit it.
+   */
+  explain(connectorId: string, request: ExplainRequest): Promise<Explanation>;
 }
 
 /**

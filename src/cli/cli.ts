@@ -10,6 +10,7 @@ import {
 } from "./connector-commands.ts";
 import { type FileConnector, readConnectors } from "./connector-file.ts";
 import { showDiagnoses } from "./doctor-command.ts";
+import { explainRow } from "./explain-command.ts";
 import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
 import {
@@ -62,6 +63,11 @@ Examples:
   millrace parked discard orders --table public.customers --before 2026-01-31T12:00:00Z
 ${access}`;
 
+const explainHelp = `
+Examples:
+  millrace explain orders public.orders '{"id":7}'     as limits.receipts_hours of the connector lets it be known
+${access}`;
+
 const inspectionHelp = `
 Examples:
   millrace validate -f orders.json      before it is applied
@@ -79,6 +85,7 @@ ${access}`;
 export function addServiceCommands(program: Command): void {
   addConnectors(program);
   addTables(program);
+  addExplain(program);
   addTasks(program);
   addVerify(program);
   addReplay(program);
@@ -203,6 +210,14 @@ function addTables(program: Command): void {
     .addHelpText("after", access)
     .action((connector: string, flags: CommonFlags) =>
       run(flags, (context) => listTables(context, connector)),
+    );
+}
+
+function addExplain(program: Command): void {
+  addTo(program, "explain <connector> <table> <key>", "What became of a row: delivered, waiting, parked, …")
+    .addHelpText("after", explainHelp)
+    .action((connector: string, table: string, key: string, flags: CommonFlags) =>
+      run(flags, (context) => explainRow(context, connector, table, key)),
     );
 }
 

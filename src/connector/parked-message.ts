@@ -1,6 +1,7 @@
 // Parked messages as the API shows them, and what people ask of them. parking.ts has what a run does with them.
 
 import { type Static, Type } from "@sinclair/typebox";
+import type { AttemptNote } from "./parking.ts";
 import { oneOf, patternWithoutNul, strictObject, timestamp } from "./request/schema-forms.ts";
 
 const AttemptSchema = strictObject({
@@ -76,6 +77,16 @@ export interface ParkedPageRequest {
   readonly schema: string | null;
   readonly table: string | null;
   readonly isDiscarded: boolean;
+}
+
+/** A message that has a row, which is parked, or was discarded in the last 7 days. */
+export interface KeyedParked {
+  readonly id: string;
+  readonly isDiscarded: boolean;
+  /** RFC 3339. */
+  readonly endedAt: string | null;
+  readonly attempts: readonly AttemptNote[];
+  readonly change: { readonly lsn: string; readonly committed_at: string; readonly op: "" } | null;
 }
 
 /** How much of a connector is parked. */

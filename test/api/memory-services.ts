@@ -2,6 +2,7 @@
 
 import type {
   ConnectorService,
+  ExplainService,
   FollowedEvent,
   InspectionService,
   ParkedService,
@@ -65,6 +66,7 @@ export function memoryServices(): MemoryServices {
     connectors: connectorService(stored),
     tasks: taskService(stored),
     parked: parkedService(stored),
+    explain: explainService(stored),
     inspection: inspectionService(stored, inspected, () => services.catalog()),
     doctor: {
       examine: async (id) => {
@@ -241,6 +243,34 @@ function parkedService(stored: Map<string, Stored>): ParkedService {
     },
     retry: moved,
     discard: moved,
+  };
+}
+
+function explainService(stored: Map<string, Stored>): ExplainService {
+  return {
+    explain: async (connectorId, { schema, name, key }) => {
+      find(stored, connectorId);
+      const change = { lsn: "0/15D4F90", committed_at: someTime, op: "u" as const };
+      return {
+        ...{
+          schema,
+          name,
+          key,
+          state: "Delivered",
+          summary: "The row was delivered.",
+          last_change: change,
+          durable: true,
+        },
+        parked: [],
+        deliveries: [
+          {
+            ...{ idempotency_key: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718", at: someTime, status: 204, ms: 12 },
+            ...{ outcome: "delivered", attempts: 1, first_at: someTime, change },
+          },
+        ],
+        ...{ open: [], receipts: { hours: 24, since: someTime } },
+      };
+    },
   };
 }
 

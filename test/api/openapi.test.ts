@@ -40,6 +40,7 @@ describe("the document", () => {
         "POST /api/v1/validate/sink",
         "POST /api/v1/debug/connector",
         "GET /api/v1/connectors/{connector_id}/tables",
+        "GET /api/v1/connectors/{connector_id}/explain",
         "GET /api/v1/connectors/{connector_id}/parked",
         "GET /api/v1/connectors/{connector_id}/parked/{parked_id}",
         "POST /api/v1/connectors/{connector_id}/parked/retry",

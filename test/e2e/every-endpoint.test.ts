@@ -184,6 +184,17 @@ test("what is parked of a connector", async () => {
   expect(seen(await connector.delete()).status).toBe(204);
 });
 
+test("what became of a row", async () => {
+  const { v1 } = client().api;
+  const connector = v1.connectors({ connector_id: "explained" });
+  const webhook = { webhook: { url: "http://127.0.0.1:9" } };
+  await connector.post({ id: "explained", source: source(), sink: webhook, disabled: true });
+  const query = { schema: "public", name: "orders", key: '{"id":7}' };
+  expect(seen(await connector.explain.get({ query })).data).toMatchObject({ state: "Unknown", open: null });
+  expect(seen(await connector.explain.get({ query: { name: "orders", key: "7" } })).status).toBe(422);
+  expect(seen(await connector.delete()).status).toBe(204);
+});
+
 test("sources and sinks are looked at, and nothing is stored", async () => {
   const { v1 } = client().api;
   const catalog = seen(await v1.catalog.source.post({ source: source() }));

@@ -130,6 +130,7 @@ export class RuntimeFixture implements AsyncDisposable {
       ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
       countTasks: () => state.tasks.countByState(null),
       countParked: () => state.parked.totals(null),
+      countReceipts: () => state.receipts.totals(null),
     });
     this.board.listener = this.metrics;
   }

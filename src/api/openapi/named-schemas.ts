@@ -28,6 +28,7 @@ import {
   GivenConnectorSchema,
 } from "../../connector/connector.ts";
 import { DiagnosisSchema } from "../../connector/diagnosis.ts";
+import { ExplanationSchema } from "../../connector/explanation.ts";
 import {
   ParkedCountSchema,
   ParkedListSchema,
@@ -90,6 +91,7 @@ export const schemas = {
   // Bodies of requests and responses.
   BufferBody: BufferBodySchema,
   Catalog: CatalogFullSchema,
+  Explanation: ExplanationSchema,
   Diagnoses: Type.Array(DiagnosisSchema),
   CommandRequest: strictObject({ command: CommandSchema }),
   Connector: ConnectorConfigSchema,

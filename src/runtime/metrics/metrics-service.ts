@@ -26,6 +26,8 @@ export interface MetricsContext {
   readonly countTasks: () => Promise<ReadonlyMap<Task["state"], number>>;
   /** What is parked of the connectors that it holds. */
   readonly countParked: () => Promise<ReadonlyMap<string, ParkedTotal>>;
+  /** Bytes of the receipts of the connectors that it holds. */
+  readonly countReceipts: () => Promise<ReadonlyMap<string, number>>;
 }
 
 export class PrometheusMetricsService implements MetricsService, MeasurementListener {
@@ -42,6 +44,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   readonly #differing = new Map<string, Map<string, number>>();
   readonly #parkedMessages: Gauge<"connector">;
   readonly #parkedBytes: Gauge<"connector">;
+  readonly #receiptsBytes: Gauge<"connector">;
   readonly #loopDelay: Gauge<"connector" | "thread">;
   readonly #memory: Gauge;
 
@@ -82,6 +85,9 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       ["connector"],
     );
     this.#parkedBytes = this.#gauge("millrace_parked_bytes", "Bytes of the bodies of parked messages.", [
+      "connector",
+    ]);
+    this.#receiptsBytes = this.#gauge("millrace_receipts_bytes", "Bytes of receipts, where any are kept.", [
       "connector",
     ]);
     this.#loopDelay = this.#gauge(
@@ -162,7 +168,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
     }
     this.#memory.set(process.memoryUsage.rss());
-    await Promise.all([this.#countTasks(), this.#countParked()]);
+    await Promise.all([this.#countTasks(), this.#countParked(), this.#countReceipts()]);
   }
 
   async #countParked(): Promise<void> {
@@ -179,6 +185,15 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       this.#parkedMessages.set({ connector }, messages);
       this.#parkedBytes.set({ connector }, bytes);
     }
+  }
+
+  async #countReceipts(): Promise<void> {
+    const totals = await withStoreTimeout(
+      this.context.countReceipts().catch(() => null),
+      null,
+    );
+    this.#receiptsBytes.reset();
+    for (const [connector, bytes] of totals ?? []) this.#receiptsBytes.set({ connector }, bytes);
   }
 
   /** Without those whose run is ending because another replica holds them now. */

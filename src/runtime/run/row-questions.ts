@@ -25,7 +25,7 @@ export class RowQuestions {
     }
   }
 
-  answered(id: number, found: readonly OpenRequest[]): void {
+  answered(id: number, found: Found): void {
     this.#open.get(id)?.(found);
   }
 }

@@ -105,7 +105,11 @@ export type FromDeliveryWorker =
   | { readonly type: "produced"; readonly counts: KafkaCounts }
   | ParkingRequest
   | ReceiptRequest
-  | { readonly type: "row.found"; readonly questionId: number; readonly requests: readonly OpenRequest[] }
+  | {
+      readonly type: "row.found";
+      readonly questionId: number;
+      readonly requests: readonly OpenRequest[] | null;
+    }
   | StoreRequest
   | LogLine;
 

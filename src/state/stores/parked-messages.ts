@@ -3,6 +3,7 @@
 
 import { type SQL, sql } from "drizzle-orm";
 import type {
+  KeyedParked,
   Parked,
   ParkedChoice,
   ParkedList,
@@ -70,6 +71,38 @@ export class ParkedMessages {
     if (!row.body) return shown(row);
     const bytes = await Bun.zstdDecompress(Buffer.from(row.body, "base64"));
     return { ...shown(row), body: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes) };
+  }
+
+  /**
+   * Messages that have a row, in their order: those of its key, as people write it. `hash`: `identityHash` of the key, unsigned; null: it is not
+   * known.
+   */
+  async ofKey(
+    connectorId: string,
+    { schema, name, key }: { readonly schema: string; readonly name: string; readonly key: object },
+    hash: number | null,
+  ): Promise<readonly KeyedParked[]> {
+    // A message lists no more than 100 keys.
+    const hasKey = sql`keys::jsonb @> ${JSON.stringify([key])}::jsonb`;
+    const mayHaveKey =
+      hash === null ? hasKey : sql`hashes @> array[${hash | 0}::int] and (${hasKey} or rows > 100)`;
+    const rows = await stored(
+      rowsOf<Row>(
+        this.database,
+        sql`select ${columns} from ${parkedMessages}
+          where connector_id = ${connectorId} and schema_name = ${schema} and table_name = ${name}
+          and state <> 'delivered' and ${mayHaveKey} order by ${parkedMessages.sequence} limit 1000`,
+      ),
+    );
+    return rows.map((row) => ({
+      ...{
+        id: row.id,
+        isDiscarded: row.state === "discarded",
+        endedAt: row.ended === null ? null : time(row.ended),
+      },
+      attempts: JSON.parse(row.attempts) as KeyedParked["attempts"],
+      change: row.lsn === null ? null : { lsn: row.lsn, committed_at: time(row.committed), op: "" },
+    }));
   }
 
   /** Has messages sent again. Returns how many are asked for; those that wait behind them follow. */

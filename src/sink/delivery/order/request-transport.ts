@@ -9,7 +9,7 @@ import type { CheckpointStore } from "../../sink.ts";
 import type { DeliverySettings, RequestSettings } from "../delivery-settings.ts";
 import { type ParkingPlace, type ParkingSet, parkingSet } from "../parking/parking-set.ts";
 import { textsDigest } from "../receipts/key-digest.ts";
-import { openRequests } from "../receipts/open-requests.ts";
+import { openRequests, unsavedRequests } from "../receipts/open-requests.ts";
 import { ReceiptKeeping, type ReceiptPlace } from "../receipts/receipt-keeping.ts";
 import { ReceiptedRequests } from "../receipts/receipted-requests.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
@@ -161,9 +161,14 @@ export class RequestTransport implements Transport {
     this.receipts?.keeping.book.hurry();
   }
 
-  find({ schema, name, key }: RowQuestion): readonly OpenRequest[] {
+  find(question: RowQuestion): readonly OpenRequest[] {
+    const { schema, name, key } = question;
+    const { keeping, receipted } = this.receipts ?? {};
     const deliveries = this.scheduler.touching(schema, name, textsDigest(key).hash | 0);
-    return deliveries.flatMap((delivery) => openRequests(delivery, this.receipts?.receipted.trials, key));
+    return [
+      ...unsavedRequests(keeping?.book.unsaved ?? [], question),
+      ...deliveries.flatMap((delivery) => openRequests(delivery, receipted?.trials, key)),
+    ];
   }
 
   readonly #marksRows = () => this.set?.parking.mayCut ?? false;

@@ -1,10 +1,11 @@
 // What is told of a request that is not delivered yet, to somebody who asks for one of its rows.
 
 import { formatLsn } from "../../../change/lsn.ts";
-import type { OpenRequest } from "../../../connector/receipts.ts";
+import type { OpenRequest, RowQuestion } from "../../../connector/receipts.ts";
 import type { Delivery } from "../order/request-lane.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type KeyDigest, textsDigest } from "./key-digest.ts";
+import type { Receipt } from "./receipt.ts";
 import { type KeptRows, operationOf, runOf } from "./receipt-rows.ts";
 import type { Trial } from "./receipted-requests.ts";
 
@@ -27,6 +28,21 @@ export function openRequests(
       ...(trial?.error ? { error: trial.error } : {}),
       ...(change ? { last_change: change } : {}),
     };
+  });
+}
+
+/** Delivered, and not on record yet: who asks hears that they are being sent. */
+export function unsavedRequests(
+  receipts: readonly Receipt[],
+  { schema, name, key }: RowQuestion,
+): readonly OpenRequest[] {
+  const digest = textsDigest(key);
+  return receipts.flatMap(({ schema: ofSchema, table, rows, outcome, attempts, ...facts }): OpenRequest[] => {
+    if (ofSchema !== schema || table !== name || outcome !== "delivered") return [];
+    const change = lastChange(rows, digest);
+    if (!change) return [];
+    const times = { first_at: timeText(facts.firstAtMs), last_at: timeText(facts.lastAtMs) };
+    return [{ idempotency_key: facts.key, state: "Sending", attempts, ...times, last_change: change }];
   });
 }
 

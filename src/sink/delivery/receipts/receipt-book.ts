@@ -23,6 +23,12 @@ const mostRows = 1_000_000;
 /** What a request takes in addition to its rows, in rows. */
 const rowsOfRequest = 4;
 
+interface Unsaved {
+  readonly batch: ReceiptBatch;
+  readonly rows: number;
+  readonly receipts: readonly Receipt[];
+}
+
 export class ReceiptBook {
   /** Has the record saved; null: nothing has begun. */
   save: (() => void) | null = null;
@@ -32,7 +38,7 @@ export class ReceiptBook {
   #unsavedRows = 0;
   #batch = new GrowingBatch();
   /** Handed over, and not known to be saved. */
-  readonly #unsaved = new Map<string, { readonly batch: ReceiptBatch; readonly rows: number }>();
+  readonly #unsaved = new Map<string, Unsaved>();
   readonly #tables = new Map<string, number>();
   #timer: Timer | null = null;
   #waiters: (() => void)[] = [];
@@ -46,6 +52,11 @@ export class ReceiptBook {
   /** Resolves when there is space, or when none will be needed. */
   async untilSpace(): Promise<void> {
     while (!this.hasSpace && this.save) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+  }
+
+  /** Oldest first. */
+  get unsaved(): readonly Receipt[] {
+    return [...[...this.#unsaved.values()].flatMap(({ receipts }) => receipts), ...this.#receipts];
   }
 
   add(receipt: Receipt): void {
@@ -98,8 +109,12 @@ export class ReceiptBook {
     for (const { schema, table, rows } of receipts)
       batch.addKeys(this.#table(schema, table), rows.hashes, rows.count);
     batch.addPiece(encodePiece(receipts), receipts.length);
-    const before = this.#unsaved.get(id)?.rows ?? 0;
-    this.#unsaved.set(id, { batch: batch.stored(id, batch.beganAtMs), rows: before + this.#rows });
+    const before = this.#unsaved.get(id);
+    this.#unsaved.set(id, {
+      batch: batch.stored(id, batch.beganAtMs),
+      rows: (before?.rows ?? 0) + this.#rows,
+      receipts: before ? [...before.receipts, ...receipts] : receipts,
+    });
     this.#unsavedRows += this.#rows;
     this.#rows = 0;
     if (batch.bytes >= fullBytes) this.#batch = new GrowingBatch();

@@ -1,0 +1,59 @@
+// Tells what became of a row.
+
+import { Type } from "@sinclair/typebox";
+import { Elysia } from "elysia";
+import { invalidRequest } from "../../connector/request/check-request.ts";
+import { strictObject } from "../../connector/request/schema-forms.ts";
+import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
+import { problems, schemas } from "../openapi/named-schemas.ts";
+import type { ExplainService } from "../services.ts";
+
+const detail = {
+  operationId: "explainRow",
+  tags: ["Connectors"],
+  summary: "Tell what became of a row",
+  description:
+    "Where the last known change of a row is: delivered, tried again, waiting, parked, refused or discarded; and in which requests earlier ones were. " +
+    "It comes from receipts, which `limits.receipts_hours` has a connector to a webhook or Kafka keep. What they do not have is not guessed.",
+};
+
+const ExplainQuery = strictObject({
+  schema: Type.Optional(Type.String({ minLength: 1, description: "Of the table. Left out: `public`." })),
+  name: Type.String({ minLength: 1, description: "Of the table." }),
+  key: Type.String({
+    minLength: 2,
+    maxLength: 65_536,
+    description: 'The row\'s key as JSON, as the receiver sees it: `{"id":7}`.',
+  }),
+});
+
+export function explainRoutes(explain: ExplainService) {
+  return new Elysia({ name: "explain-routes", prefix: "/api/v1", normalize: false }).get(
+    "/connectors/:connector_id/explain",
+    async ({ params, query }) => {
+      const { schema = "public", name, key } = query;
+      const request = { schema, name, key: keyOf(key) };
+      return await explain.explain(knownConnectorId(params.connector_id), request);
+    },
+    {
+      params: ConnectorPath,
+      query: ExplainQuery,
+      response: { 200: schemas.Explanation, ...problems(404, 422) },
+      detail,
+    },
+  );
+}
+
+/** Throws `invalid_request`. */
+function keyOf(text: string): Readonly<Record<string, unknown>> {
+  let key: unknown;
+  try {
+    key = JSON.parse(text);
+  } catch {
+    key = null;
+  }
+  if (typeof key === "object" && key !== null && !Array.isArray(key)) return key as Record<string, unknown>;
+  throw invalidRequest([
+    { path: "/key", message: 'expected a JSON object of the key\'s columns, as {"id":7}' },
+  ]);
+}

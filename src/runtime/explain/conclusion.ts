@@ -1,0 +1,117 @@
+// What follows from all that is known of a row. Pure.
+
+import { parseLsn } from "../../change/lsn.ts";
+import type { ExplainedDelivery, Explanation } from "../../connector/explanation.ts";
+import type { OpenRequest } from "../../connector/receipts.ts";
+
+export interface KnownOfRow {
+  /** The newest first. */
+  readonly deliveries: readonly ExplainedDelivery[];
+  readonly parked: readonly string[];
+  readonly open: readonly OpenRequest[] | null;
+  readonly hours: number;
+}
+
+type Conclusion = Pick<Explanation, "state" | "summary" | "last_change" | "durable">;
+type Change = Explanation["last_change"];
+
+export function conclude(known: KnownOfRow): Conclusion {
+  const changes = [
+    ...known.deliveries.map(({ change, idempotency_key: key }) => ({ change, key })),
+    ...(known.open ?? []).map(({ last_change: change = null, idempotency_key: key }) => ({
+      change: change as Change,
+      key,
+    })),
+  ];
+  const last = changes.reduce((best, each) => (isLater(each.change, best.change) ? each : best), {
+    change: null as Change,
+    key: null as string | null,
+  });
+  const state = stateOf(known);
+  const isDelivered = ({ outcome, idempotency_key: key, change }: ExplainedDelivery) =>
+    outcome === "delivered" && (last.key === null ? sameChange(change, last.change) : key === last.key);
+  const durable = state === "Delivered" && known.deliveries.some(isDelivered);
+  return { state, summary: summaryOf(state, last.change, known), last_change: last.change, durable };
+}
+
+/** Of two rows of one transaction the one that is met first counts: it is the newer. */
+function isLater(change: Change, than: Change): boolean {
+  if (change === null) return false;
+  return than === null || parseLsn(change.lsn) > parseLsn(than.lsn);
+}
+
+function sameChange(one: Change, other: Change): boolean {
+  return one?.lsn === other?.lsn;
+}
+
+function stateOf({ deliveries, parked, open }: KnownOfRow): Explanation["state"] {
+  const states = new Set(open?.map(({ state }) => state));
+  for (const state of ["Retrying", "Sending", "Waiting"] as const) if (states.has(state)) return state;
+  if (parked.length > 0) return "Parked";
+  switch (deliveries[0]?.outcome) {
+    case "delivered":
+      return "Delivered";
+    case "refused":
+    case "exhausted":
+      return "Refused";
+    case "discarded":
+      return "Discarded";
+    case "cut":
+    case "parked":
+      return "Waiting";
+    default:
+      return "Unknown";
+  }
+}
+
+const operations: Readonly<Record<string, string>> = {
+  c: "insert",
+  u: "update",
+  d: "delete",
+  r: "row of a copy",
+  t: "truncate",
+};
+
+function summaryOf(state: Explanation["state"], change: Change, known: KnownOfRow): string {
+  const what = change
+    ? `The last known change, ${anOperation(change.op)} that was committed at ${change.committed_at},`
+    : "The row";
+  const newest = known.deliveries[0];
+  switch (state) {
+    case "Delivered":
+      return `${what} was delivered at ${newest?.at}${answered(newest?.status)}.`;
+    case "Retrying":
+      return `${what} is not delivered: ${retried(known.open)}. It is tried again.`;
+    case "Sending":
+      return `${what} is being sent.`;
+    case "Waiting":
+      return `${what} waits: an earlier request of its key is not delivered yet.`;
+    case "Parked":
+      return `${what} is parked: the receiver refused it, or an earlier change of its key. Mend the receiver, then ask for a retry.`;
+    case "Refused":
+      return `${what} was refused at ${newest?.at}${answered(newest?.status)}. The connector stopped there: mend the receiver, then start it.`;
+    case "Discarded":
+      return `${what} was discarded at ${newest?.at}: it is never sent.`;
+    case "Unknown":
+      return known.hours === 0
+        ? "Nothing is known of this row: the connector keeps no receipts. Set limits.receipts_hours to keep them from now on."
+        : `There is no receipt of this row from the last ${known.hours} hours. It did not change, or not as far as receipts go back.`;
+    default:
+      return state satisfies never;
+  }
+}
+
+function anOperation(op: string): string {
+  const name = operations[op] ?? "change";
+  return /^[aiu]/.test(name) ? `an ${name}` : `a ${name}`;
+}
+
+function answered(status: number | null | undefined): string {
+  return status ? ` with ${status}` : "";
+}
+
+function retried(open: readonly OpenRequest[] | null): string {
+  const { attempts = 0, status, error } = open?.find(({ state }) => state === "Retrying") ?? {};
+  const times = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
+  return `${times}, the last of them ${status ? `answered with ${status}` : `without an answer (${error ?? "unknown"})`}`;
+}

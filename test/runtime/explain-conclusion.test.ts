@@ -1,0 +1,78 @@
+// What follows from receipts, from what is parked, and from what is on its way.
+
+import { expect, test } from "bun:test";
+import type { ExplainedDelivery } from "../../src/connector/explanation.ts";
+import type { OpenRequest } from "../../src/connector/receipts.ts";
+import { conclude, type KnownOfRow } from "../../src/runtime/explain/conclusion.ts";
+
+const at = "2026-01-31T12:00:01.204Z";
+const change = (lsn: string, op = "u") => ({ lsn, committed_at: at, op }) as ExplainedDelivery["change"];
+const delivery = (
+  key: string,
+  outcome: ExplainedDelivery["outcome"],
+  of: ExplainedDelivery["change"],
+): ExplainedDelivery => ({
+  ...{ idempotency_key: key, at, status: 200, ms: 1, outcome, attempts: 1, first_at: at, change: of },
+});
+const of = (known: Partial<KnownOfRow>) => {
+  const { state, durable, last_change } = conclude({
+    deliveries: [],
+    parked: [],
+    open: [],
+    hours: 24,
+    ...known,
+  });
+  return [state, durable, last_change?.lsn ?? null];
+};
+const retrying: OpenRequest = {
+  ...{ idempotency_key: "k3", state: "Retrying", attempts: 2, status: 503 },
+  last_change: { lsn: "0/30", committed_at: at, op: "d" },
+};
+
+test("the newest receipt says what became of the last change", () => {
+  const old = delivery("k1", "delivered", change("0/10"));
+  expect(of({ deliveries: [delivery("k2", "delivered", change("0/20")), old] })).toEqual([
+    "Delivered",
+    true,
+    "0/20",
+  ]);
+  expect(of({ deliveries: [delivery("k2", "refused", change("0/20")), old] })).toEqual([
+    "Refused",
+    false,
+    "0/20",
+  ]);
+  expect(of({ deliveries: [delivery("k2", "exhausted", change("0/20"))] })).toEqual([
+    "Refused",
+    false,
+    "0/20",
+  ]);
+  expect(of({ deliveries: [delivery("k2", "discarded", change("0/20"))] })).toEqual([
+    "Discarded",
+    false,
+    "0/20",
+  ]);
+  expect(of({ deliveries: [delivery("k2", "cut", change("0/20"))] })).toEqual(["Waiting", false, "0/20"]);
+});
+
+test("what is on its way is newer than what was delivered, and what is parked waits", () => {
+  const deliveries = [delivery("k1", "delivered", change("0/10"))];
+  expect(of({ deliveries, open: [retrying] })).toEqual(["Retrying", false, "0/30"]);
+  expect(of({ deliveries, parked: ["k2"] })).toEqual(["Parked", false, "0/10"]);
+});
+
+test("a parked message that was sent again is durable once it is delivered, though its receipt says less", () => {
+  const parked = delivery("k2", "parked", change("0/20"));
+  expect(of({ deliveries: [delivery("k2", "delivered", null), parked] })).toEqual([
+    "Delivered",
+    true,
+    "0/20",
+  ]);
+  const other = delivery("k1", "delivered", change("0/10"));
+  expect(of({ deliveries: [other, parked] })).toEqual(["Delivered", false, "0/20"]);
+});
+
+test("nothing is guessed", () => {
+  expect(of({})).toEqual(["Unknown", false, null]);
+  const { summary } = conclude({ deliveries: [], parked: [], open: null, hours: 0 });
+  expect(summary).toContain("keeps no receipts");
+});
