@@ -216,6 +216,15 @@ test("a table that is not there, is another database's, or would miss changes fa
   expect(rig.begun).toEqual([]);
 });
 
+test.each(["Verify", "Replay"] as const)("without a stream there is no %s", async (kind) => {
+  using rig = await Rig.with(1);
+  const table = { database: "db", schema: "public", name: "t" };
+  const spec = kind === "Verify" ? { Verify: { ...table, repair: "None" as const } } : { Replay: table };
+  const task = { ...rig.task("t", false), spec };
+  await runTaskWithoutStream(rig.environment, task, rig.around.listTables, never);
+  expect(rig.outcomes).toMatchObject([{ code: "unsupported_kind" }]);
+});
+
 test("what its source failed of is told, not what the sink made of it", async () => {
   using rig = await Rig.with(1);
   const denied = new MillraceError("source_permission_denied", "It may not be read.");
