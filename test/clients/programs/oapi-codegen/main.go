@@ -109,7 +109,7 @@ func main() {
 	report["state"] = "disabled"
 	report["health"] = "complete"
 
-	patched := must(client.PatchConnectorWithApplicationMergePatchPlusJSONBodyWithResponse(ctx, id,
+	patched := must(client.PatchConnectorWithApplicationMergePatchPlusJSONBodyWithResponse(ctx, id, nil,
 		api.ConnectorPatch{Name: pointer("Renamed")})).JSON200
 	report["name"] = *patched.Connector.Name
 
