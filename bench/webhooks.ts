@@ -19,6 +19,13 @@ interface WebhooksRequest {
   readonly command: readonly string[];
 }
 
+interface Comparison {
+  readonly peer: string;
+  readonly goal: number;
+  /** Of a peer that is the service with another receiver or other settings. */
+  readonly options?: WebhookOptions;
+}
+
 interface WebhookCase {
   readonly name: string;
   readonly rows: number;
@@ -26,7 +33,7 @@ interface WebhookCase {
   /** Rows per second. */
   readonly goal?: number;
   /** What the rate is compared with, and the ratio that is the goal. */
-  readonly comparison?: { readonly peer: "stream" | "fetch loop" | "load without it"; readonly goal: number };
+  readonly comparison?: Comparison;
 }
 
 export interface WebhookResult {
@@ -39,6 +46,7 @@ const inFlight = 32;
 const latencyPerSecond = 1000;
 const singleRow = { batch: { max_batch_size: 1 } };
 const parking = { on_exhausted: { park: {} } };
+const receipts = { receipts_hours: 24 };
 
 function cases(rows: number): readonly WebhookCase[] {
   const fewerRows = Math.max(1000, Math.floor(rows / 2));
@@ -56,12 +64,27 @@ function cases(rows: number): readonly WebhookCase[] {
     {
       ...{ name: "webhooks: one bad row, parked", rows },
       options: { sink: parking, refusedText: `"id":${Math.ceil(rows / 2)},` },
-      comparison: { peer: "load without it", goal: 0.95 },
+      comparison: {
+        ...{ peer: "load without it", goal: 0.95 },
+        options: { sink: parking, refusedText: '"id":-1,' },
+      },
     },
     { name: "webhooks: Debezium", rows, options: { sink: { format: { debezium: {} } } }, goal: 60_000 },
     {
       ...{ name: "webhooks: one row each", rows: fewerRows, options: { sink: singleRow } },
       comparison: { peer: "fetch loop", goal: 0.6 },
+    },
+    {
+      ...{ name: "webhooks: receipts", rows, options: { limits: receipts } },
+      comparison: { peer: "run without receipts", goal: 0.95, options: {} },
+    },
+    {
+      ...{
+        name: "webhooks: receipts, one row each",
+        rows: fewerRows,
+        options: { sink: singleRow, limits: receipts },
+      },
+      comparison: { peer: "run without receipts", goal: 0.95, options: { sink: singleRow } },
     },
     {
       ...{ name: "webhooks: one row each, 50 ms", rows: Math.min(fewerRows, 12_000), goal: 600 },
@@ -106,24 +129,31 @@ async function measureCase(
   const rates: number[] = [];
   const peerRates: number[] = [];
   const cpuSeconds: number[] = [];
+  const peerCpuSeconds: number[] = [];
   let peakBytes = 0;
   let bytesPerRow = 0;
   let refused = 0;
   for (let round = 0; round < rounds; round++) {
     await using target = await webhookTarget(options);
-    const { count, seconds, service } = await measureTarget(servers, target, load, command);
+    const measurePeer = async () => {
+      if (!comparison?.options) return;
+      await using peer = await webhookTarget(comparison.options);
+      const measurement = await measureSink(servers, peer, load, command);
+      peerRates.push(measurement.count / measurement.seconds);
+      peerCpuSeconds.push(cpuSecondsPerMillion(measurement));
+    };
+    // Every other round begins with the peer.
+    if (round % 2 === 1) await measurePeer();
+    const measurement = await measureSink(servers, target, load, command);
+    if (round % 2 === 0) await measurePeer();
+    const { count, seconds, service } = measurement;
     rates.push(count / seconds);
-    cpuSeconds.push(((service?.cpuSeconds ?? 0) * 1e6) / count);
+    cpuSeconds.push(cpuSecondsPerMillion(measurement));
     peakBytes = Math.max(peakBytes, service?.peakBytes ?? 0);
     const received = await target.received();
     bytesPerRow = received.wireBytes / count;
     refused = received.refused;
     if (comparison?.peer === "fetch loop") peerRates.push(await fetchLoop(target.url, count));
-    if (comparison?.peer === "load without it") {
-      await using peer = await webhookTarget({ ...options, refusedText: `"id":-1,` });
-      const without = await measureTarget(servers, peer, load, command);
-      peerRates.push(without.count / without.seconds);
-    }
     if (comparison?.peer !== "stream") continue;
     const stream = await measureLoad(servers, async () => new DiscardingContender(servers), load);
     peerRates.push(stream.count / stream.seconds);
@@ -135,7 +165,7 @@ async function measureCase(
     ...(options.refusedText ? [`${refused} requests refused`] : []),
     ...(comparison ? [`${ratio?.toFixed(2)} of a ${comparison.peer} (${comparison.goal})`] : []),
     `${Math.round(bytesPerRow)} bytes a row on the wire`,
-    `${median(cpuSeconds).toFixed(1)} CPU s a million rows`,
+    `${median(cpuSeconds).toFixed(1)} CPU s a million rows${peerCpuSeconds.length > 0 ? ` against ${median(peerCpuSeconds).toFixed(1)}` : ""}`,
     `peak ${Math.round(peakBytes / 2 ** 20)} MB (256)`,
   ];
   const figures = { rate, bytesPerRow, cpuSecondsPerMillion: median(cpuSeconds), peakBytes };
@@ -143,7 +173,7 @@ async function measureCase(
 }
 
 /** The target outlives the service, because `received` is read after the service has stopped. */
-function measureTarget(
+function measureSink(
   servers: BenchServers,
   target: WebhookTarget,
   load: Load,
@@ -151,6 +181,10 @@ function measureTarget(
 ): Promise<Measurement> {
   const sharedTarget = { ...target, [Symbol.asyncDispose]: async () => {} };
   return measureLoad(servers, () => MillraceService.start(servers, sharedTarget, command), load);
+}
+
+function cpuSecondsPerMillion({ service, count }: Measurement): number {
+  return ((service?.cpuSeconds ?? 0) * 1e6) / count;
 }
 
 async function fetchLoop(url: string, count: number): Promise<number> {

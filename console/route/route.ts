@@ -5,6 +5,7 @@ export const connectorTabs = [
   "tables",
   "tasks",
   "parked",
+  "rows",
   "history",
   "doctor",
   "configuration",

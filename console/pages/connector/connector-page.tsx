@@ -14,6 +14,7 @@ import { ConnectorHead } from "./head/connector-head.tsx";
 import { HistoryTab } from "./history/history-tab.tsx";
 import { OverviewTab } from "./overview/overview-tab.tsx";
 import { ParkedTab } from "./parked/parked-tab.tsx";
+import { RowsTab } from "./rows/rows-tab.tsx";
 import { TablesTab } from "./tables/tables-tab.tsx";
 import { TasksTab } from "./tasks/tasks-tab.tsx";
 import { useConnector } from "./use-connector.ts";
@@ -64,6 +65,7 @@ const tabNames: Readonly<Record<ConnectorTab, string>> = {
   tables: "Tables",
   tasks: "Tasks",
   parked: "Parked",
+  rows: "Find a row",
   history: "History",
   doctor: "Doctor",
   configuration: "Configuration",
@@ -71,7 +73,7 @@ const tabNames: Readonly<Record<ConnectorTab, string>> = {
 
 interface TabsProps extends ConnectorPageProps {
   readonly setAside: number;
-  /** Its sink is of a kind that can park messages. */
+  /** Its sink is of a kind that can park messages, and keep receipts. */
   readonly parks: boolean;
 }
 
@@ -84,7 +86,7 @@ function Tabs({ id, tab, setAside, parks }: TabsProps) {
   return (
     <nav class="tabs" aria-label="Parts of the connector" ref={nav}>
       {connectorTabs
-        .filter((name) => parks || name !== "parked")
+        .filter((name) => parks || (name !== "parked" && name !== "rows"))
         .map((name) => (
           <Link
             key={name}
@@ -114,6 +116,8 @@ function Tab({ entry, tab }: { readonly entry: KnownConnector; readonly tab: Con
       return <TasksTab entry={entry} />;
     case "parked":
       return <ParkedTab entry={entry} />;
+    case "rows":
+      return <RowsTab entry={entry} />;
     case "history":
       return <HistoryTab entry={entry} />;
     case "doctor":

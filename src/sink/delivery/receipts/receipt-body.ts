@@ -4,7 +4,7 @@
 import type { Lsn } from "../../../change/lsn.ts";
 import { type Outcome, outcomes, type Receipt } from "./receipt.ts";
 import type { KeptRows } from "./receipt-rows.ts";
-import { uuidBytes, uuidText } from "./uuid-bytes.ts";
+import { setUuid, uuidText } from "./uuid-bytes.ts";
 
 const formatPlain = 1;
 const formatZstd = 2;
@@ -68,12 +68,9 @@ const hasOrdinals = 2;
 
 /** One piece. Pieces are joined to a body. */
 export function encodePiece(receipts: readonly Receipt[]): Uint8Array {
-  const tables = new Map<string, number>();
-  for (const { schema, table } of receipts) {
-    const name = JSON.stringify([schema, table]);
-    if (!tables.has(name)) tables.set(name, tables.size);
-  }
-  const names = new TextEncoder().encode(`[${[...tables.keys()].join(",")}]`);
+  const tables = new TableNumbers();
+  for (const { schema, table } of receipts) tables.number(schema, table);
+  const names = new TextEncoder().encode(tables.json);
   const sum = (of: (receipt: Receipt) => number) => receipts.reduce((total, each) => total + of(each), 0);
   const counts: Counts = {
     receipts: receipts.length,
@@ -91,11 +88,7 @@ export function encodePiece(receipts: readonly Receipt[]): Uint8Array {
   return framed(new Uint8Array(buffer));
 }
 
-function fill(
-  lists: ReturnType<typeof layout>,
-  receipts: readonly Receipt[],
-  tables: ReadonlyMap<string, number>,
-): void {
+function fill(lists: ReturnType<typeof layout>, receipts: readonly Receipt[], tables: TableNumbers): void {
   let row = 0;
   let run = 0;
   let ordinal = 0;
@@ -112,15 +105,18 @@ function fill(
     lists.receiptRuns[i] = rows.runRows.length;
     lists.ms[i] = receipt.ms;
     lists.attempts[i] = receipt.attempts;
-    lists.table[i] = tables.get(JSON.stringify([receipt.schema, receipt.table]))!;
+    lists.table[i] = tables.number(receipt.schema, receipt.table);
     lists.status[i] = receipt.status;
     lists.outcome[i] = outcomes.indexOf(receipt.outcome);
     lists.kind[i] = (receipt.key === null ? 0 : hasKey) | (rows.ordinals === null ? 0 : hasOrdinals);
-    if (receipt.key !== null) lists.keys.set(uuidBytes(receipt.key), keyBytes * key++);
-    lists.hashes.set(rows.hashes, row);
-    lists.checks.set(rows.checks, row);
-    lists.marks.set(rows.marks, row);
-    if (rows.ordinals) lists.ordinals.set(rows.ordinals, ordinal);
+    if (receipt.key !== null) setUuid(lists.keys, keyBytes * key++, receipt.key);
+    // Most requests of one row have one each: setting a list costs more than that.
+    for (let j = 0; j < rows.count; j++) {
+      lists.hashes[row + j] = rows.hashes[j]!;
+      lists.checks[row + j] = rows.checks[j]!;
+      lists.marks[row + j] = rows.marks[j]!;
+      if (rows.ordinals) lists.ordinals[ordinal + j] = rows.ordinals[j]!;
+    }
     row += rows.count;
     ordinal += rows.ordinals?.length ?? 0;
     for (let j = 0; j < rows.runRows.length; j++, run++) {
@@ -131,6 +127,26 @@ function fill(
       lsn = rows.runLsns[j]!;
     }
   });
+}
+
+/** Numbers the tables of a piece. Receipts of one table mostly come one after the other. */
+class TableNumbers {
+  readonly #numbers = new Map<string, number>();
+  #last = { schema: "", table: "", number: -1 };
+
+  get json(): string {
+    return `[${[...this.#numbers.keys()].join(",")}]`;
+  }
+
+  number(schema: string, table: string): number {
+    const last = this.#last;
+    if (last.number >= 0 && last.table === table && last.schema === schema) return last.number;
+    const name = JSON.stringify([schema, table]);
+    const number = this.#numbers.get(name) ?? this.#numbers.size;
+    this.#numbers.set(name, number);
+    this.#last = { schema, table, number };
+    return number;
+  }
 }
 
 function framed(plain: Uint8Array<ArrayBuffer>): Uint8Array {

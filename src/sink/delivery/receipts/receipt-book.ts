@@ -39,7 +39,7 @@ export class ReceiptBook {
   #batch = new GrowingBatch();
   /** Handed over, and not known to be saved. */
   readonly #unsaved = new Map<string, Unsaved>();
-  readonly #tables = new Map<string, number>();
+  #lastTable: { readonly schema: string; readonly table: string; readonly hash: number } | null = null;
   #timer: Timer | null = null;
   #waiters: (() => void)[] = [];
 
@@ -121,12 +121,10 @@ export class ReceiptBook {
   }
 
   #table(schema: string, table: string): number {
-    const name = `${schema}\0${table}`;
-    let hash = this.#tables.get(name);
-    if (hash === undefined) {
-      hash = tableHash(schema, table);
-      this.#tables.set(name, hash);
-    }
+    const last = this.#lastTable;
+    if (last && last.table === table && last.schema === schema) return last.hash;
+    const hash = tableHash(schema, table);
+    this.#lastTable = { schema, table, hash };
     return hash;
   }
 

@@ -1,7 +1,18 @@
 // UUIDs as 16 bytes.
 
-export function uuidBytes(text: string): Uint8Array {
-  return Uint8Array.fromHex(text.replaceAll("-", ""));
+/** Writes the 16 bytes of a UUID in lower or upper case. */
+export function setUuid(bytes: Uint8Array, at: number, text: string): void {
+  let high = -1;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 45) continue;
+    const nibble = code < 58 ? code - 48 : (code | 32) - 87;
+    if (high < 0) high = nibble;
+    else {
+      bytes[at++] = (high << 4) | nibble;
+      high = -1;
+    }
+  }
 }
 
 /** Of the 16 bytes from `at` on. */
