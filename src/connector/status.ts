@@ -126,6 +126,12 @@ export const SetAsideTableSchema = strictObject(
     ),
     reason,
     commands: Type.Array(Type.String(), { description: "SQL to run at the sink, ready to paste." }),
+    copied_again: Type.Optional(
+      Type.Boolean({
+        description:
+          "Nothing is left to do about it: it goes on once it is copied again. Left out where that is not so.",
+      }),
+    ),
   },
   {
     description:

@@ -57,6 +57,12 @@ export const TableStatusSchema = strictObject(
         description: "SQL to run at the sink, ready to paste. Left out where there is none.",
       }),
     ),
+    copied_again: Type.Optional(
+      Type.Boolean({
+        description:
+          "It was set aside, and nothing is left to do about that: it goes on once it is copied again. Left out where that is not so.",
+      }),
+    ),
     copy: Type.Optional(TableCopySchema),
     compared: Type.Optional(
       strictObject(

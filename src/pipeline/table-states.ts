@@ -47,6 +47,8 @@ export interface TableReport {
   readonly reason: string | null;
   /** SQL to run at the sink, each statement without a semicolon. */
   readonly commands: readonly string[];
+  /** See `SetAsideTable`. */
+  readonly isCopiedAgain?: boolean;
   /** Null: it is not being copied. */
   readonly copy: (CopyFigures & { readonly estimatedRows: number }) | null;
   /** How many rows were compared with the source; left out: none is being compared. */
@@ -248,7 +250,7 @@ export class TableStates implements Disposable {
     };
   }
 
-  #stateOf(id: number, known: Known): Pick<TableReport, "state" | "reason" | "commands"> {
+  #stateOf(id: number, known: Known): Pick<TableReport, "state" | "reason" | "commands" | "isCopiedAgain"> {
     const stands = (state: TableState, reason: string | null = null, commands: readonly string[] = []) => ({
       ...{ state, reason, commands },
     });
@@ -257,9 +259,10 @@ export class TableStates implements Disposable {
     const setAside = this.#setAside.get(qualifiedName(known));
     const unreadable = this.#unreadable.get(id);
     // A table that cannot be read is set aside too. One that needs something at the sink needs that first.
+    const again = setAside?.isCopiedAgain ? { isCopiedAgain: true } : {};
     if (unreadable !== undefined && !setAside?.commands.length)
-      return stands("Unreadable", setAside?.reason ?? unreadable);
-    if (setAside) return stands("SetAside", setAside.reason, setAside.commands);
+      return { ...stands("Unreadable", setAside?.reason ?? unreadable), ...again };
+    if (setAside) return { ...stands("SetAside", setAside.reason, setAside.commands), ...again };
     if (this.#missing.has(id) || this.#expected.has(id)) return stands("Waiting");
     if (!this.#unproved.has(id)) return stands("Streaming");
     const failure = this.#comparing.get(id)?.failure ?? null;

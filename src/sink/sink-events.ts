@@ -35,6 +35,8 @@ export interface SetAsideTable {
   readonly reason: string;
   /** SQL to run at the sink, each statement without a semicolon. */
   readonly commands: readonly string[];
+  /** Nothing is left to do about it: it goes on once it is copied again. */
+  readonly isCopiedAgain?: boolean;
 }
 
 /** A table that could not be copied, as the source does not let it be read. */

@@ -103,6 +103,20 @@ describe("a change that is not allowed", () => {
     expect(await pair.sink("select to_regclass('public.t')")).toEqual([{ to_regclass: null }]);
   });
 
+  test.concurrent("says that it is copied again once nothing is left to do", async () => {
+    await using pair = await streaming();
+    await pair.source("alter table t add z int; insert into t values (2, 2, 2)");
+    await expectOthersGoOn(pair);
+    expect(pair.table("t")).toMatchObject({ state: "SetAside" });
+    expect(pair.table("t")).not.toHaveProperty("copied_again");
+    const copying = Promise.withResolvers<void>();
+    pair.copiesHeld = copying.promise;
+    await pair.sink(commandsOf(pair));
+    await waitFor("its cause to be gone", () => pair.setAside[0]?.isCopiedAgain === true);
+    copying.resolve();
+    await expectBack(pair);
+  });
+
   test.concurrent("waits over stops and deaths, and is made by the next run when it is allowed by then", async () => {
     await using pair = await streaming();
     await pair.source("alter table t add z int; insert into t values (2, 2, 2)");

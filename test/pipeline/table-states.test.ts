@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import type { TableShape } from "../../src/change/relation.ts";
 import { type PreparedStates, TableStates, type TablesReport } from "../../src/pipeline/table-states.ts";
+import { TableBoard } from "../../src/runtime/status/table-board.ts";
 import { relation, tableShape } from "../support/batch-fixture.ts";
 
 const table = (id: number, name: string): TableShape => ({
@@ -111,6 +112,21 @@ test("what is to be done at the sink goes before what cannot be read", () => {
   rig.states.setAside([aside]);
   expect(rig.news()).toEqual({ a: "SetAside: It needs v.", b: "Streaming" });
   expect(rig.reports[0]?.tables[0]?.commands).toEqual(["alter a"]);
+});
+
+test("a table that is copied again once its cause is gone says so in a field of its own", () => {
+  using rig = new Rig();
+  rig.states.prepared(nothing);
+  rig.states.setAside([aside]);
+  rig.news();
+  expect(rig.reports.at(-1)?.tables[0]).not.toHaveProperty("isCopiedAgain");
+  rig.states.setAside([{ ...aside, isCopiedAgain: true }]);
+  rig.news();
+  const report = rig.reports.at(-1)!;
+  expect(report.tables[0]).toMatchObject({ state: "SetAside", isCopiedAgain: true });
+  const board = new TableBoard();
+  board.reported("id", "run", { ...report, isFirst: true });
+  expect(board.list("id", "run")[0]).toMatchObject({ state: "SetAside", copied_again: true });
 });
 
 test("tables that come, go, get another name, or are taken no more", () => {

@@ -103,13 +103,14 @@ function totalOf(known: Known | undefined): Known["before"] {
 
 /** In the API's form. */
 function statusOf(
-  { schema, name, state, reason, commands, copy, compared, history }: TableReport,
+  { schema, name, state, reason, commands, isCopiedAgain, copy, compared, history }: TableReport,
   { rowsIn, lastChangeMs }: Known["before"],
 ): TableStatus {
   return {
     ...{ schema, name, state },
     ...(reason === null ? {} : { reason }),
     ...(commands.length === 0 ? {} : { commands: [...commands] }),
+    ...(isCopiedAgain ? { copied_again: true } : {}),
     ...(copy ? { copy: copyOf(copy) } : {}),
     ...(compared && { compared: { rows: compared.rows, estimated_rows: compared.estimatedRows } }),
     rows_in: rowsIn,

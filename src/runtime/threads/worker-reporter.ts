@@ -33,9 +33,17 @@ export function workerReporter(main: Main, slot: string): RunReporter {
   };
 }
 
-function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
+function setAsideTable({
+  schema,
+  name,
+  since,
+  reason,
+  commands,
+  isCopiedAgain,
+}: SetAsideTable): SetAsideStatus {
   const sinceLsn = since === null ? {} : { since_lsn: formatLsn(since) };
-  return { schema, name, ...sinceLsn, reason, commands: commands.map(pasteable) };
+  const again = isCopiedAgain ? { copied_again: true } : {};
+  return { schema, name, ...sinceLsn, reason, commands: commands.map(pasteable), ...again };
 }
 
 const pasteable = (command: string) => `${command};`;

@@ -2,7 +2,6 @@
 
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
 import type { Tone } from "../../../connector/condition.ts";
-import { copiedAgain } from "../../../connector/needy-tables.ts";
 
 /** Where a table stands, for people. `Refused`: it waits, as the sink does not take it as it is. */
 export type TableStand = TableState | "Refused";
@@ -31,8 +30,12 @@ const words: Readonly<Record<TableStand, readonly [tone: Tone, word: string]>> =
 };
 
 /** A table that waits for its turn has no reason to give. One that was set aside waits for its copy once its cause is gone. */
-export function tableStand({ state, reason }: Pick<TableStatus, "state" | "reason">): TableStand {
-  if (reason === copiedAgain) return "Waiting";
+export function tableStand({
+  state,
+  reason,
+  copied_again: isCopiedAgain,
+}: Pick<TableStatus, "state" | "reason" | "copied_again">): TableStand {
+  if (isCopiedAgain) return "Waiting";
   return state === "Waiting" && reason !== undefined ? "Refused" : state;
 }
 
@@ -65,7 +68,7 @@ export function tableAction(table: TableStatus, mayWrite: boolean): TableAction 
   if (needsSomebody(table)) return { does: "explain", word: "What to do" };
   if (table.state === "Excluded") return table.reason ? { does: "explain", word: "Why?" } : null;
   if (table.state === "Resuming") return { does: "explain", word: "Why?" };
-  if (!mayWrite || table.state === "Copying" || table.reason === copiedAgain) return null;
+  if (!mayWrite || table.state === "Copying" || table.copied_again) return null;
   return { does: "copy", word: table.state === "Waiting" ? "Copy now" : "Copy again" };
 }
 

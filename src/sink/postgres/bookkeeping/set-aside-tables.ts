@@ -5,7 +5,6 @@
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
-import { copiedAgain } from "../../../connector/copied-again.ts";
 import type { SetAsideTable, UnreadableTable } from "../../sink-events.ts";
 import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
@@ -188,7 +187,11 @@ export class SetAsideTables {
   }
 }
 
-const goesOn = { reason: copiedAgain, commands: [] };
+const goesOn = {
+  reason: "It can go on: it is being copied again.",
+  commands: [],
+  isCopiedAgain: true,
+};
 
 const writeSql =
   "insert into millrace.set_aside (connector_id, table_id, table_schema, table_name, since, reason, commands, null_column) " +

@@ -21,7 +21,6 @@ import {
   taskTone,
   withTask,
 } from "../../../../console/pages/connector/tasks/task-words.ts";
-import { copiedAgain } from "../../../../src/connector/copied-again.ts";
 import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
 import type { HistoryEntry } from "../../../../src/connector/status.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
@@ -62,18 +61,19 @@ describe("tables", () => {
   });
 
   test("that are copied again after they were set aside need nobody, and have no action", () => {
-    const again = { ...table("b", "SetAside"), reason: copiedAgain };
+    const again = { ...table("b", "SetAside"), reason: "It goes on.", copied_again: true };
     expect([tableStand(again), needsSomebody(again), tableAction(again, true)]).toEqual([
       "Waiting",
       false,
       null,
     ]);
     const { status } = given();
-    const word = (reason: string) => {
-      const tables_set_aside = [{ schema: "public", name: "b", reason, commands: [] }];
+    const word = (isCopiedAgain: boolean) => {
+      const aside = { schema: "public", name: "b", reason: "why", commands: [] };
+      const tables_set_aside = [isCopiedAgain ? { ...aside, copied_again: true } : aside];
       return conditionOf({ status: { ...status, tables_set_aside }, isBehind: false }).word;
     };
-    expect([word("why"), word(copiedAgain)]).toEqual(["Needs you", "Streaming"]);
+    expect([word(false), word(true)]).toEqual(["Needs you", "Streaming"]);
   });
 
   test("have one action, whose word fits their state", () => {
