@@ -53,9 +53,11 @@ export async function resumeAt(
       connectorId,
       lost.map(({ relation }) => relation),
     );
-    await client.query("update millrace.table_history set is_reconciled = false where connector_id = $1", [
-      connectorId,
-    ]);
+    // In a log that was set back, places come again that a history has already: it gets nothing until it is compared, and begins anew then.
+    await client.query(
+      "update millrace.table_history set is_reconciled = false, is_begun = is_begun and $2 where connector_id = $1",
+      [connectorId, checkpoint.resumeLsn >= from],
+    );
     // The comparison finds incomplete rows, and the next look at the tables what is to be set aside.
     for (const table of ["owed_row", "set_aside"])
       await client.query(`delete from millrace.${table} where connector_id = $1`, [connectorId]);
