@@ -44,6 +44,12 @@ export interface SinkRows extends AsyncDisposable {
   /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. Several at once are each a session. */
   read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;
 
+  /**
+   * Call it between two batches: whether the stream has since given a row another key without sending all of its values. If that row was out of
+   * date, so is now the one under the new key.
+   */
+  haveRowsMoved(): boolean;
+
   /** SQL that gives the sink the source's row, ready to paste; with its values. */
   statement(change: RowChange): string;
 }

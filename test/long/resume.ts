@@ -56,10 +56,12 @@ test(
     await rig.source(`create table t (id bigint primary key, n int, note text, at timestamptz, amount numeric, ref uuid, ok bool);
     insert into t select g, 0, md5(g::text), now(), g * 1.25, gen_random_uuid(), g % 2 = 0 from generate_series(1, ${rows}) g; analyze t`);
     const first = await costOf(async () => {
-    rig.start();
-    await waitFor("the first copy", () => rig.phases.at(-1)?.phase.name === "realtime", { timeoutMs: limitMs });
-  });
-  await loseSlot(rig, 1);
+      rig.start();
+      await waitFor("the first copy", () => rig.phases.at(-1)?.phase.name === "realtime", {
+        timeoutMs: limitMs,
+      });
+    });
+    await loseSlot(rig, 1);
     const resumed = await costOf(async () => {
       rig.resumes = true;
       rig.start();

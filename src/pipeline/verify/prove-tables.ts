@@ -1,9 +1,10 @@
-// After a lost slot: compares tables with the source and mends them, one after the other, beside the stream. A table is proved by a comparison that
-// finds nothing. One that cannot be compared now is tried again later, and the others go on.
+// After a lost slot: compares tables with the source and mends them, one after the other, beside the stream. A table is proved once
+// what differed at one place of the log is mended. One that cannot be compared now is tried again later, and the others go on.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { SinkRows } from "../../sink/verify-sink.ts";
 import { causeOf } from "../copy/copy-table.ts";
 import type { RunningTasks } from "../copy/running-tasks.ts";
 import type { TaskContext } from "../copy/snapshot-task.ts";
@@ -11,7 +12,7 @@ import type { UnprovedTables } from "./unproved-tables.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 import { compareOnce } from "./verify-task.ts";
 
-/** Each comparison leaves only what rows that were out of date have become meanwhile. */
+/** Each comparison leaves only what rows that were out of date have become under other keys. */
 const maxRounds = 10;
 const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
@@ -56,23 +57,31 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
     const table = unproved.tables.find((other) => other.relation.id === relation.id);
     // It was dropped, or a copy has taken the place of its rows.
     if (!table) return;
-    const asked = {
-      find: (tables: readonly TableShape[]) => sameTable(tables, table),
-      progress: (rows: number) => unproved.comparing(table, rows),
-      spec: { repair: "Apply" },
-    } as const;
+    let isProved = false;
+    // A row that was copied by its key equals the source's, as one of a copy does. But one that moved before it was copied left a damage elsewhere.
+    const mended = (rows: SinkRows) =>
+      betweenBatches(async () => {
+        isProved = !rows.haveRowsMoved();
+        if (isProved) await sink.verification?.proved(table);
+      }, signal);
     unproved.comparing(table, 0);
-    const { missing, extra, changed } = await compareOnce(environment, context, asked, signal);
-    if (missing + extra + changed > 0) continue;
-    return await betweenBatches(async () => {
-      await sink.verification?.proved(table);
-      // Its history can be compared with it now.
-      await context.listTables();
-    }, signal);
+    await compareOnce(
+      environment,
+      context,
+      {
+        find: (tables) => sameTable(tables, table),
+        progress: (rows) => unproved.comparing(table, rows),
+        spec: { repair: "Apply" },
+        mended,
+      },
+      signal,
+    );
+    // Its history can be compared with it now.
+    if (isProved) return void (await betweenBatches(context.listTables, signal));
   }
   throw new MillraceError(
     "table_changed",
-    `${qualifiedName(relation)} still differs after ${maxRounds} comparisons: something else writes to it at the sink.`,
+    `${qualifiedName(relation)} was not to be compared in ${maxRounds} attempts: its rows get other keys all the time.`,
   );
 }
 

@@ -5,6 +5,7 @@ import type { RowDifference, UnmatchedRows } from "../../comparison/unmatched-ro
 import type { VerifySpec } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import type { SinkRows } from "../../sink/verify-sink.ts";
 import { causeOf } from "../copy/copy-table.ts";
 import { findTable, type TaskContext } from "../copy/snapshot-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
@@ -54,6 +55,8 @@ export interface AskedComparison {
   /** Called with how many of the table's rows have been looked at. */
   readonly progress: (rows: number, table: TableShape) => void;
   readonly spec: Pick<VerifySpec, "repair" | "sample_percent">;
+  /** Called when what differed is mended, before the sink's rows are closed. */
+  readonly mended?: (rows: SinkRows) => Promise<void>;
 }
 
 /** Compares the table as of one place of the log, and mends what differs there if that is asked for. */
@@ -67,7 +70,9 @@ export async function compareOnce(
   const { table, opened } = await openTable(environment, context, asked, signal);
   await using _opened = opened;
   if (asked.spec.repair === "Apply" && opened.sink.repairBlocker !== null) throw notRepairable(table, opened);
-  return await compare(environment, opened, asked, signal);
+  const result = await compare(environment, opened, asked, signal);
+  await asked.mended?.(opened.sink);
+  return result;
 }
 
 /** The last round says of which place of the log the table is known. */

@@ -59,6 +59,7 @@ export async function applySingle(
   else body.addGrouped(stageGroup.update, replacement, true);
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
+    session.incomplete?.moves(table.relation.id);
     const commitLsn = lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
     const known = await knownOf(session, table, commitLsn);
     if (!known.isNewStreamed && (await applyToMovedRow(session, table, keeps))) return;

@@ -25,6 +25,8 @@ export class IncompleteRows {
   readonly #reported = new Set<number>();
 
   readonly ahead: RowsAhead;
+  /** How often the stream has given rows another key without sending all of their values, by the table's OID. */
+  readonly #moves = new Map<number, number>();
 
   constructor(
     private readonly connectorId: string,
@@ -59,6 +61,16 @@ export class IncompleteRows {
     if (this.#tables.has(tableId)) return;
     this.#tables.add(tableId);
     this.undo.changed(() => this.#tables.delete(tableId));
+  }
+
+  /** A row gets another key, and not all of its values were sent. */
+  moves(tableId: number): void {
+    this.#moves.set(tableId, this.movesOf(tableId) + 1);
+  }
+
+  /** How often that was so. A change that was rolled back and came again counts twice. */
+  movesOf(tableId: number): number {
+    return this.#moves.get(tableId) ?? 0;
   }
 
   /** Records the keys of those staged rows that `condition` selects and the target lacks. They are not inserted, as values are missing. */

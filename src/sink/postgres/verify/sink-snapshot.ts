@@ -20,6 +20,8 @@ import { SnapshotSession } from "./snapshot-session.ts";
 
 export interface OpenedTable extends RepairedTable {
   readonly repairBlocker: string | null;
+  /** As `SinkRows` has it. */
+  readonly haveRowsMoved: () => boolean;
 }
 
 export interface SnapshotContext {
@@ -69,6 +71,10 @@ export class SinkSnapshot implements SinkRows {
     } catch (error) {
       throw this.#described(error);
     }
+  }
+
+  haveRowsMoved(): boolean {
+    return this.table.haveRowsMoved();
   }
 
   statement(change: RowChange): string {

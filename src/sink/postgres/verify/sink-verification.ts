@@ -49,7 +49,10 @@ export class SinkVerification implements VerifySink {
     const target = await this.apply.guard((client) => readTargetTable(client, name));
     if (target === null) throw tableMissing(name);
     const columns = comparedColumns(relation, target);
-    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(relation) };
+    const { incomplete } = this.tables;
+    const moves = incomplete.movesOf(relation.id);
+    const haveRowsMoved = () => incomplete.movesOf(relation.id) > moves;
+    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(relation), haveRowsMoved };
     const openAnother = (snapshot: string) =>
       this.#begin(async (client) => {
         await client.query(`set transaction snapshot ${escapeLiteral(snapshot)}`);
