@@ -5,7 +5,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type ReplaySpec, replayResultOf } from "../../../../src/connector/task.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../../support/webhook-oracles.ts";
+import {
+  envelopesOf,
+  heldByVersion,
+  heldInOrder,
+  keysThatWentBack,
+  rowsOf,
+} from "../../../support/webhook-oracles.ts";
 import { type StageOptions, WebhookStage } from "../../../support/webhook-stage.ts";
 
 let server: PostgresServer;
@@ -210,4 +216,24 @@ test("with other batches after a restart the rows come under other keys, and non
   await stage.life.replay(specOf(stage, "m"), "task");
   await stage.expectHeld(() => heldInOrder(receiver, "m"));
   expect(keysThatWentBack(rowsOf(receiver, "m"))).toEqual([]);
+});
+
+test("rows that are removed after they were read are not sent", async () => {
+  await using stage = await streaming(
+    "create table m (id int primary key, v text); insert into m select g, 'v' from generate_series(1, 9) g",
+    { sink: { format: { debezium: {} } } },
+  );
+  const { receiver, life } = stage;
+  await waitFor("the first copy", () => envelopesOf(receiver, "m").length === 9);
+  receiver.requests.length = 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  life.copiesHeld = promise;
+  const before = life.copies.length;
+  const replay = sent(stage, "m");
+  await waitFor("the rows to be read", () => life.copies.length > before);
+  await stage.sql("delete from m where id < 4");
+  await waitFor("the removals", () => envelopesOf(receiver, "m").length === 3);
+  resolve();
+  expect(await replay).toMatchObject({ rows: 6 });
+  expect(envelopesOf(receiver, "m").map(({ op }) => op)).toEqual([..."dddrrrrrr"]);
 });

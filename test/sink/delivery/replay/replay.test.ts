@@ -23,6 +23,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
 const rows = 800;
+/** The load leaves these alone. How many of the others are left out, as their changes come, depends on how busy the machine is. */
+const settledRows = 50;
 /** Each few pages are a range, as of a point of their own where one can be had. */
 const inRanges = { rangeBytes: 200_000, pointHeldMs: 20 };
 
@@ -190,7 +192,7 @@ describe("the whole table", () => {
         await using moving = await moveRows(stage, "m", rows, seed, identity === "default");
         const { transactions } = moving;
         const result = await sent(stage, specOf(stage, "m"));
-        expect(result?.rows).toBeGreaterThan(rows / 2);
+        expect(result?.rows).toBeGreaterThanOrEqual(settledRows);
         await waitFor("changes behind it", () => moving.transactions > transactions + 50);
       }
       await stage.expectHeld(() => heldInOrder(receiver, "m"));
@@ -218,7 +220,7 @@ describe("the whole table", () => {
       receiver.script = () => undefined;
       await stage.start();
       await stage.untilRealtime();
-      expect((await sent(stage, specOf(stage, "m"), "task"))?.rows).toBeGreaterThan(rows / 2);
+      expect((await sent(stage, specOf(stage, "m"), "task"))?.rows).toBeGreaterThanOrEqual(settledRows);
       const read = stage.life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
       const again = read.filter(({ from }) =>
         done.some((d) => from >= d.from && (d.to === null || from < d.to)),
