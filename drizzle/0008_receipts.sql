@@ -14,4 +14,6 @@ CREATE TABLE "millrace"."receipts" (
 );
 --> statement-breakpoint
 ALTER TABLE "millrace"."receipt_tables" ADD CONSTRAINT "receipt_tables_connector_id_connectors_id_fk" FOREIGN KEY ("connector_id") REFERENCES "millrace"."connectors"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-ALTER TABLE "millrace"."receipts" ADD CONSTRAINT "receipts_connector_id_connectors_id_fk" FOREIGN KEY ("connector_id") REFERENCES "millrace"."connectors"("id") ON DELETE cascade ON UPDATE no action;
+ALTER TABLE "millrace"."receipts" ADD CONSTRAINT "receipts_connector_id_connectors_id_fk" FOREIGN KEY ("connector_id") REFERENCES "millrace"."connectors"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
+-- They do not compress any more: an attempt would cost more than all else of a save.
+ALTER TABLE "millrace"."receipts" ALTER COLUMN "body" SET STORAGE EXTERNAL, ALTER COLUMN "filter" SET STORAGE EXTERNAL;

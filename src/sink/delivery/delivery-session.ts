@@ -205,7 +205,7 @@ export class DeliverySession {
   #start(record: SinkRecord, saved: SavedTables): void {
     const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
-    const spacingMs = spacingOf(flushIntervalMs);
+    const spacingMs = spacingOf(flushIntervalMs, this.#transport.keepsReceipts);
     const { store } = this.#transport;
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);

@@ -63,6 +63,8 @@ export interface Transport {
    * was added before the call. A commit may wait for the end of a transaction of the source, or of a copy's chunk, for so many ms.
    */
   readonly commitWithinMs: number | null;
+  /** Saves of the record have receipts too. */
+  readonly keepsReceipts?: boolean;
   /** Nothing is sent any more. */
   readonly isOver: boolean;
   /** Rows of the stream up to this version are durable. Absent: it does not matter to the transport. */

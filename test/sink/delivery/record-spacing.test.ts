@@ -28,7 +28,8 @@ async function begun(count: number, spacingMs: number): Promise<readonly number[
 }
 
 test("by default many requests share a save; where batches wait for less, saves come sooner", () => {
-  expect([100, 40, 8, 1].map(spacingOf)).toEqual([10, 10, 2, 0.25]);
+  expect([100, 40, 8, 1].map((flushMs) => spacingOf(flushMs))).toEqual([10, 10, 2, 0.25]);
+  expect([200, 100, 40, 1].map((flushMs) => spacingOf(flushMs, true))).toEqual([25, 25, 10, 0.25]);
 });
 
 test("saves begin as far apart as they are to, and no further", async () => {

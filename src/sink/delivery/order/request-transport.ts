@@ -85,6 +85,10 @@ export class RequestTransport implements Transport {
     this.store = { load, save: (text, parts) => stored.save(text, parts) };
   }
 
+  get keepsReceipts(): boolean {
+    return this.receipts !== null;
+  }
+
   get isOver(): boolean {
     return this.scheduler.isOver;
   }

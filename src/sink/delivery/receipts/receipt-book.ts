@@ -15,7 +15,7 @@ export interface ReceiptBookOptions {
 }
 
 /** A batch of so many bytes does not grow any more. */
-const fullBytes = 8 * 1024;
+const fullBytes = 4 * 1024;
 /** So many rows are saved at once, though the record does not change. */
 const promptRows = 65_536;
 /** While the state takes none, the stream stops at so many rows: memory is bounded. */

@@ -17,10 +17,12 @@ import {
 
 /** Saves begin at least so far apart, unless changes wait for less: while much is delivered, one save covers many requests. */
 const mostSpacingMs = 10;
+/** Where a save takes longer, because it has receipts too, there are fewer of them: all of them together take about as long. */
+const mostReceiptSpacingMs = 25;
 
 /** Requests wait for a save, which is to delay a row less than its batch does. Pure. */
-export function spacingOf(flushIntervalMs: number): number {
-  return Math.min(mostSpacingMs, flushIntervalMs / 4);
+export function spacingOf(flushIntervalMs: number, hasReceipts = false): number {
+  return Math.min(hasReceipts ? mostReceiptSpacingMs : mostSpacingMs, flushIntervalMs / 4);
 }
 
 export class RecordKeeper {
