@@ -2,87 +2,40 @@
 // do not run.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
+import { TaskStage } from "../support/task-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(90_000);
 
-const path = "/api/v1/connectors/shop/tasks";
-const stack = new AsyncDisposableStack();
+let stage: TaskStage;
+let path: string;
 let server: PostgresServer;
-let service: ServiceProcess;
 let api: ApiClient;
 
 beforeAll(async () => {
-  const [command, started] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  server = stack.use(started);
-  await server.createDatabase("shop");
-  await server.createDatabase("copy");
-  await server.query(
-    `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 1000) i;
+  const hidden = { name: "hidden", action: "Exclude", columns: [] };
+  stage = await TaskStage.start({
+    source: `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 1000) i;
      create table parts (id int primary key); insert into parts select generate_series(1, 10);
      create table hidden (id int primary key); create table doomed (id int primary key)`,
-    "shop",
-  );
-  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-tasks-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
-  api = new ApiClient(service.url);
-  const schema = {
-    name: "public",
-    action: "Include",
-    tables: [{ name: "hidden", action: "Exclude", columns: [] }],
-  };
-  await api.createConnector("shop", {
-    source: {
-      postgres: {
-        connection: server.connection("shop"),
-        replication_type: { logical_replication: {} },
-        catalog: { name: "shop", default_action: "Include", schemas: [schema] },
-      },
+    catalog: {
+      ...{ name: "shop", default_action: "Include" },
+      schemas: [{ name: "public", action: "Include", tables: [hidden] }],
     },
-    sink: { postgres: { connection: server.connection("copy") } },
   });
-  await untilRealtime();
+  ({ path, server, api } = stage);
 });
-afterAll(() => stack.disposeAsync());
+afterAll(() => stage[Symbol.asyncDispose]());
 
-const untilRealtime = () =>
-  waitFor("the stream", async () => (await api.connector("shop")).status.state.realtime, {
-    timeoutMs: 60_000,
-  });
-
-async function create(name: string, more: Partial<NonNullable<TaskRequest["Snapshot"]>> = {}): Promise<Task> {
-  const response = await api.request("POST", path, { Snapshot: { schema: "public", name, ...more } });
-  expect(response.status).toBe(202);
-  return (await response.json()) as Task;
-}
-
-const read = (id: string) => api.call<Task>("GET", `${path}/${id}`);
-
-async function until(id: string, isThere: (task: Task) => boolean): Promise<Task> {
-  let task: Task | null = null;
-  const look = async () => {
-    task = await read(id);
-    return isThere(task) && task;
-  };
-  return await waitFor(`task ${id}`, look, { timeoutMs: 60_000 }).catch((cause: unknown) => {
-    throw new Error(`it is ${JSON.stringify(task)}`, { cause });
-  });
-}
-
-const untilIn = (id: string, state: Task["state"]) => until(id, (task) => task.state === state);
+const create = (name: string, more: Partial<NonNullable<TaskRequest["Snapshot"]>> = {}): Promise<Task> =>
+  stage.create({ Snapshot: { schema: "public", name, ...more } });
+const read = (id: string) => stage.read(id);
+const until = (id: string, isThere: (task: Task) => boolean) => stage.until(id, isThere);
+const untilIn = (id: string, state: Task["state"]) => stage.untilIn(id, state);
 
 async function expectEqual(table: string): Promise<void> {
   const rows = (database: string) => server.query<object>(`select * from ${table} order by id`, database);
@@ -149,8 +102,7 @@ test("a task that runs cannot be cancelled, and goes on after kill -9", async ()
   expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([409, "conflict"]);
   expect((await create("parts", { truncate: true })).id).toBe(id);
   expect(await api.call<object>("GET", "/snapshots")).toMatchObject({ active: true, count: 1 });
-  await service.kill();
-  await service.launch();
+  await stage.restart();
   await holder.end();
   expect((await untilIn(id, "Done")).attempt).toBe(0);
   await expectEqual("parts");

@@ -1,78 +1,38 @@
 // Comparisons through the built program: the task over the API and over kill -9, the command and its exit code, and where the result is shown.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { TableStatuses } from "../../src/connector/table-status.ts";
 import type { Task, VerifySpec } from "../../src/connector/task.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
+import { TaskStage } from "../support/task-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(90_000);
 
 const path = "/api/v1/connectors/shop";
-const stack = new AsyncDisposableStack();
-let command: string;
-let dataDirectory: string;
+let stage: TaskStage;
 let server: PostgresServer;
-let service: ServiceProcess;
 let api: ApiClient;
 
 beforeAll(async () => {
-  const [binary, started] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  command = binary;
-  server = stack.use(started);
-  await server.createDatabase("shop");
-  await server.createDatabase("copy");
-  await server.query(
-    `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 20000) i;
+  stage = await TaskStage.start({
+    source: `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 20000) i;
      create table parts (id int primary key); insert into parts select generate_series(1, 10)`,
-    "shop",
-  );
-  dataDirectory = await mkdtemp(join(tmpdir(), "millrace-verify-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  service = await ServiceProcess.start({ command: [command], dataDirectory });
-  stack.defer(() => service[Symbol.asyncDispose]());
-  api = new ApiClient(service.url);
-  await api.createConnector("shop", {
-    source: {
-      postgres: { connection: server.connection("shop"), replication_type: { logical_replication: {} } },
-    },
-    sink: { postgres: { connection: server.connection("copy") } },
   });
-  await untilRealtime();
+  ({ server, api } = stage);
 });
-afterAll(() => stack.disposeAsync());
+afterAll(() => stage[Symbol.asyncDispose]());
 
-const untilRealtime = () =>
-  waitFor("the stream", async () => (await api.connector("shop")).status.state.realtime, {
-    timeoutMs: 60_000,
-  });
-
-async function create(repair: VerifySpec["repair"]): Promise<Task> {
-  const Verify = { schema: "public", name: "orders", repair };
-  const response = await api.request("POST", `${path}/tasks`, { Verify });
-  expect(response.status).toBe(202);
-  return (await response.json()) as Task;
-}
-
-async function done(id: string): Promise<Task> {
-  const look = async () => {
-    const task = await api.call<Task>("GET", `${path}/tasks/${id}`);
-    return (task.state === "Done" || task.state === "Failed") && task;
-  };
-  return await waitFor(`task ${id}`, look, { timeoutMs: 60_000 });
-}
+const create = (repair: VerifySpec["repair"]): Promise<Task> =>
+  stage.create({ Verify: { schema: "public", name: "orders", repair } });
+const done = (id: string) => stage.done(id);
 
 async function run(...words: string[]): Promise<{ readonly code: number; readonly out: string }> {
-  const child = Bun.spawn([command, ...words, "--url", service.url], { stdout: "pipe", stderr: "pipe" });
+  const child = Bun.spawn([stage.command, ...words, "--url", stage.service.url], {
+    stdout: "pipe",
+    stderr: "pipe",
+  });
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -117,13 +77,8 @@ test("what differs is told by result, table, metrics and exit code, and mended",
 test("a comparison goes on after kill -9, and under a log that grows", async () => {
   await server.query("update orders set v = 'wrong' where id % 50 = 0", "copy");
   const task = await create("Apply");
-  await waitFor(
-    "it to begin",
-    async () => (await api.call<Task>("GET", `${path}/tasks/${task.id}`)).state !== "Pending",
-  );
-  await service.kill();
-  service = await ServiceProcess.start({ command: [command], dataDirectory });
-  api = new ApiClient(service.url);
+  await stage.until(task.id, ({ state }) => state !== "Pending");
+  await stage.restart();
   await server.query("update orders set v = v || ' new' where id % 100 = 0", "shop");
   const { state, result } = await done(task.id);
   expect(state).toBe("Done");
@@ -135,8 +90,7 @@ test("a comparison that runs is cancelled, and another one takes its place", asy
   const other = await server.connect("shop");
   await other.query("begin; insert into orders values (0, 'open')");
   const task = await create("None");
-  const stateOf = async () => (await api.call<Task>("GET", `${path}/tasks/${task.id}`)).state;
-  await waitFor("it to run", async () => (await stateOf()) === "Running");
+  await stage.untilIn(task.id, "Running");
   const cancelled = await api.call<Task>("POST", `${path}/tasks/${task.id}/cancel`);
   expect(cancelled.state).toBe("Cancelled");
   await other.query("commit");
@@ -144,7 +98,7 @@ test("a comparison that runs is cancelled, and another one takes its place", asy
   const next = await create("None");
   expect(next.id).not.toBe(task.id);
   expect((await done(next.id)).result).toMatchObject({ rows: 20_001, missing: 0, extra: 0, changed: 0 });
-  expect(await stateOf()).toBe("Cancelled");
+  expect((await stage.read(task.id)).state).toBe("Cancelled");
 });
 
 test("bad requests get a clear answer", async () => {

@@ -2,67 +2,32 @@
 // load, all of which are to be found and mended, and nothing else touched.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type Task, type VerifySpec, verifyResultOf } from "../../src/connector/task.ts";
+import { type VerifySpec, verifyResultOf } from "../../src/connector/task.ts";
 import type { VerifyResult } from "../../src/connector/verification.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { waitFor } from "../support/wait-for.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
+import { TaskStage } from "../support/task-stage.ts";
 
 const rounds = Number(process.env.MILLRACE_ROUNDS ?? 200);
 const rows = 40_000;
 const damages = 10_000;
 const sessions = 4;
 const transactionsPerSecond = Number(process.env.MILLRACE_TRANSACTIONS ?? 2_000);
-const path = "/api/v1/connectors/shop";
 /** Rows from here on are never changed at the source: whoever writes to them at the sink has no reason. */
 const quietFrom = 20_001;
 
-const stack = new AsyncDisposableStack();
-let command: string;
-let dataDirectory: string;
+let stage: TaskStage;
 let server: PostgresServer;
-let service: ServiceProcess;
-let api: ApiClient;
 
 beforeAll(async () => {
-  const [binary, started] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  command = binary;
-  server = stack.use(started);
-  for (const name of ["shop", "copy"]) await server.createDatabase(name);
-  await server.query(
-    `create table t (id int primary key, n int, d float8, b text, far text);
+  stage = await TaskStage.start({
+    source: `create table t (id int primary key, n int, d float8, b text, far text);
      alter table t alter far set storage external;
      insert into t select g, 0, 0, '', repeat(md5(g::text), 80) from generate_series(1, ${rows}) g`,
-    "shop",
-  );
-  dataDirectory = await mkdtemp(join(tmpdir(), "millrace-verify-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  await startService();
-  stack.defer(() => service[Symbol.asyncDispose]());
-  await api.createConnector("shop", {
-    source: {
-      postgres: { connection: server.connection("shop"), replication_type: { logical_replication: {} } },
-    },
-    sink: { postgres: { connection: server.connection("copy") } },
+    timeoutMs: 300_000,
   });
-  await waitFor("the stream", async () => (await api.connector("shop")).status.state.realtime, {
-    timeoutMs: 120_000,
-  });
+  ({ server } = stage);
 });
-afterAll(() => stack.disposeAsync());
-
-async function startService(): Promise<void> {
-  service = await ServiceProcess.start({ command: [command], dataDirectory });
-  api = new ApiClient(service.url);
-}
+afterAll(() => stage[Symbol.asyncDispose]());
 
 /** Rows change, get other keys, and keep their large values. */
 async function load(): Promise<AsyncDisposable> {
@@ -93,20 +58,11 @@ async function load(): Promise<AsyncDisposable> {
 }
 
 async function create(repair: VerifySpec["repair"]): Promise<string> {
-  const response = await api.request("POST", `${path}/tasks`, {
-    Verify: { schema: "public", name: "t", repair },
-  });
-  return ((await response.json()) as Task).id;
+  return (await stage.create({ Verify: { schema: "public", name: "t", repair } })).id;
 }
 
 async function resultOf(id: string): Promise<VerifyResult> {
-  const look = async () => {
-    const task = await api.call<Task>("GET", `${path}/tasks/${id}`).catch(() => null);
-    if (task?.state === "Failed") throw new Error(task.reason);
-    return task?.state === "Done" && task;
-  };
-  const task = await waitFor(`task ${id}`, look, { timeoutMs: 300_000 });
-  const result = verifyResultOf(task);
+  const result = verifyResultOf(await stage.done(id));
   if (!result) throw new Error("a verification without a result");
   return result;
 }
@@ -117,8 +73,7 @@ test(`${rounds} rounds under load and kill -9 tell no difference`, async () => {
     const id = await create("None");
     if (round % 5 === 4) {
       await Bun.sleep((round * 37) % 900);
-      await service.kill();
-      await startService();
+      await stage.restart();
     }
     expect(await resultOf(id)).toMatchObject({ missing: 0, extra: 0, changed: 0 });
   }
