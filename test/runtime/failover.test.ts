@@ -87,11 +87,21 @@ test.concurrent("with a synchronised slot, the stream continues there and nothin
   expect(seen, `the last failure: ${at.run.failures.at(-1)?.error}`).toEqual(wanted);
 });
 
-test.concurrent("without its slot there, the run fails and the reason says that changes may be missing", async () => {
+test.concurrent("without its slot there, the run fails and says that changes may be missing; it is resumed", async () => {
   await using at = await setUp({});
   await at.run.untilRealtime();
   await at.failOver();
   const { error } = await at.run.untilFailed();
   expect(error).toMatchObject({ code: "slot_missing", retry: "permanent" });
+  expect(error.message).toContain("the command Resume");
   expect(error.message).toContain("ReInitialize");
+  await at.standby.query("delete from t where id < 50");
+  await at.run.resume();
+  await at.run.untilRealtime();
+  await at.standby.query("insert into t select from generate_series(1, 10)");
+  const wanted = await at.standby.query(rowsQuery);
+  await waitFor("the sink to equal the new primary", async () => {
+    const unproved = await at.sink.query("select from millrace.table_copy where is_unproved");
+    return unproved.length === 0 && Bun.deepEquals(await at.sink.query(rowsQuery), wanted);
+  });
 });

@@ -112,6 +112,12 @@ export class LiveRun implements AsyncDisposable {
     this.#loop = this.#begin();
   }
 
+  /** As the command Resume does, when the last run is over. */
+  async resume(): Promise<void> {
+    await this.stop();
+    this.#loop = this.#begin(true);
+  }
+
   async stop(): Promise<void> {
     this.#loop.stop();
     await this.#loop.ended;
@@ -138,7 +144,7 @@ export class LiveRun implements AsyncDisposable {
     await dropSourceObjects(this.#config, AbortSignal.timeout(20_000)).catch(() => {});
   }
 
-  #begin(): RunLoop {
+  #begin(resumes = false): RunLoop {
     const id = this.#config.id;
     const stored = {
       ...{
@@ -154,7 +160,7 @@ export class LiveRun implements AsyncDisposable {
         deletion: null,
         cleanup: null,
         initialized: this.#state.initialized,
-        resumes: false,
+        resumes,
         ...noRound,
       },
     };

@@ -71,14 +71,16 @@ for (const identity of ["default", "full"]) {
   test(`under load, replica identity ${identity}`, async () => {
     await using rig = await streaming(`load_${identity}`, identity);
     for (let round = 0; round < 4; round++) {
-      await using _moving = await moveRows(rig, "m", rows, round + 1, false, paceMs);
-      await loseSlot(rig);
-      rig.start();
-      await rig.untilRealtime();
-      await proved(rig);
+      {
+        await using _moving = await moveRows(rig, "m", rows, round + 1, false, paceMs);
+        await loseSlot(rig);
+        rig.start();
+        await rig.untilRealtime();
+        await proved(rig);
+      }
+      await rig.expectEqual();
+      await expectHistory(rig);
     }
-    await rig.expectEqual();
-    await expectHistory(rig);
     expect(rig.copies.filter(({ part, table }) => part?.kind !== "rows" && table === "own").length).toBe(1);
     await rig.stop();
   }, 120_000);
@@ -87,19 +89,21 @@ for (const identity of ["default", "full"]) {
 test("it dies at each of its calls, before and after", async () => {
   await using rig = await streaming("dies");
   for (let calls = 1; calls <= 120; calls += 13) {
-    await using _moving = await moveRows(rig, "m", rows, calls, false, paceMs);
-    await loseSlot(rig);
-    rig.start();
-    rig.dieAt(calls);
-    await waitFor("the run to die, or to be through", async () => rig.isDead || !rig.resumes, {
-      timeoutMs: 30_000,
-    });
-    await rig.crash();
-    rig.start();
-    await rig.untilRealtime();
-    await proved(rig);
+    {
+      await using _moving = await moveRows(rig, "m", rows, calls, false, paceMs);
+      await loseSlot(rig);
+      rig.start();
+      rig.dieAt(calls);
+      await waitFor("the run to die, or to be through", async () => rig.isDead || !rig.resumes, {
+        timeoutMs: 30_000,
+      });
+      await rig.crash();
+      rig.start();
+      await rig.untilRealtime();
+      await proved(rig);
+    }
+    await rig.expectEqual();
+    await expectHistory(rig);
   }
-  await rig.expectEqual();
-  await expectHistory(rig);
   await rig.stop();
 }, 300_000);
