@@ -1,6 +1,7 @@
 // The commands that call a running service: their names, arguments and help. What they do is in other files.
 
 import type { Command } from "commander";
+import { access, addTo, type CommonFlags, run, type WatchFlags } from "./command-frame.ts";
 import {
   applyFile,
   commandConnector,
@@ -10,35 +11,15 @@ import {
 } from "./connector-commands.ts";
 import { type FileConnector, readConnectors } from "./connector-file.ts";
 import { showDiagnoses } from "./doctor-command.ts";
-import { explainRow } from "./explain-command.ts";
 import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
-import {
-  type ListFlags,
-  listParked,
-  moveParked,
-  type SelectionFlags,
-  showParked,
-} from "./parked-commands.ts";
-import { bypassProxy } from "./proxy-bypass.ts";
-import { replayRows } from "./replay-command.ts";
-import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
+import { addParked, addRows } from "./row-commands.ts";
+import { CommandFailure } from "./service-client.ts";
 import { listTables } from "./table-commands.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
-import { type CommandContext, ownTerminal } from "./terminal.ts";
-import { plainLines } from "./text-table.ts";
-import { type VerifyFlags, verifyTables } from "./verify-command.ts";
+import type { CommandContext } from "./terminal.ts";
 
-interface CommonFlags {
-  readonly url?: string;
-  readonly json?: boolean;
-}
 type FileFlags = CommonFlags & { readonly file?: string };
-type WatchFlags = CommonFlags & { readonly watch?: boolean };
-
-const access = `
-The service is asked at --url, MILLRACE_URL or ${defaultUrl} (MILLRACE_PORT), with MILLRACE_API_TOKEN, or MILLRACE_USERNAME and
-MILLRACE_PASSWORD. Exit codes: 0 done, 1 refused, failed or wrongly used, 3 no service there.`;
 
 const connectorsHelp = `
 Examples:
@@ -53,19 +34,6 @@ Examples:
   millrace tasks snapshot orders public.customers --watch     copy one table anew, while the connector goes on
   millrace tasks snapshot orders public.customers --truncate  and remove what the source does not have
   millrace tasks list orders --watch                          until all are over
-${access}`;
-
-const parkedHelp = `
-Examples:
-  millrace parked list orders                                what the receiver refused, and what waits behind it
-  millrace parked show orders <id> --body                    one message, its attempts, and what is sent
-  millrace parked retry orders                               all of it, in order; one message: with its id
-  millrace parked discard orders --table public.customers --before 2026-01-31T12:00:00Z
-${access}`;
-
-const explainHelp = `
-Examples:
-  millrace explain orders public.orders '{"id":7}'     as limits.receipts_hours of the connector lets it be known
 ${access}`;
 
 const inspectionHelp = `
@@ -85,10 +53,8 @@ ${access}`;
 export function addServiceCommands(program: Command): void {
   addConnectors(program);
   addTables(program);
-  addExplain(program);
   addTasks(program);
-  addVerify(program);
-  addReplay(program);
+  addRows(program);
   addParked(program);
   addInspection(program);
   addDoctor(program);
@@ -170,79 +136,11 @@ function addTasks(program: Command): void {
   );
 }
 
-function addParked(program: Command): void {
-  const parked = program
-    .command("parked")
-    .description("Lists, shows, sends again and discards messages that a connector has parked.")
-    .addHelpText("after", parkedHelp);
-  const table = ["--table <name>", "of this table alone: schema.table"] as const;
-  const before = ["--before <time>", "parked before this time alone: RFC 3339"] as const;
-  addTo(parked, "list <connector>", "What is parked, in the order in which it was.")
-    .option(...table)
-    .option("--discarded", "what was discarded in the last 7 days")
-    .option("--limit <count>", "of a page: 1 to 1000")
-    .option("--after <place>", "the page after this place")
-    .action((connector: string, flags: CommonFlags & ListFlags) =>
-      run(flags, (context) => listParked(context, connector, flags)),
-    );
-  addTo(parked, "show <connector> <id>", "One message and its attempts.")
-    .option("--body", "with what is sent")
-    .action((connector: string, id: string, flags: CommonFlags & { readonly body?: boolean }) =>
-      run(flags, (context) => showParked(context, connector, id, flags.body === true)),
-    );
-  addTo(parked, "retry <connector> [id]", "Sends messages again, with all that waits behind them.")
-    .option(...table)
-    .option(...before)
-    .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
-      run(flags, (context) => moveParked(context, connector, "retry", id, flags)),
-    );
-  addTo(parked, "discard <connector> [id]", "Drops messages for good; what waits behind them is sent.")
-    .option(...table)
-    .option(...before)
-    .option("--all", "all that is parked")
-    .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
-      run(flags, (context) => moveParked(context, connector, "discard", id, flags)),
-    );
-}
-
 function addTables(program: Command): void {
   addTo(program, "tables <connector>", "Where each table stands: copied, streamed, set aside or excluded.")
     .addHelpText("after", access)
     .action((connector: string, flags: CommonFlags) =>
       run(flags, (context) => listTables(context, connector)),
-    );
-}
-
-function addExplain(program: Command): void {
-  addTo(program, "explain <connector> <table> <key>", "What became of a row: delivered, waiting, parked, …")
-    .addHelpText("after", explainHelp)
-    .action((connector: string, table: string, key: string, flags: CommonFlags) =>
-      run(flags, (context) => explainRow(context, connector, table, key)),
-    );
-}
-
-function addVerify(program: Command): void {
-  addTo(program, "verify <connector> [table]", "Compares tables at a Postgres sink with their source, now.")
-    .option("--repair <how>", "dry-run: show SQL for what differs; apply: mend exactly the rows that differ")
-    .option("--sample <percent>", "compare so many percent of the rows only")
-    .option("-w, --watch", "wait for the result; the exit code is 1 if something differs")
-    .addHelpText("after", access)
-    .action((connector: string, table: string | undefined, flags: CommonFlags & VerifyFlags) =>
-      run(flags, (context) => verifyTables(context, connector, table, flags)),
-    );
-}
-
-function addReplay(program: Command): void {
-  addTo(
-    program,
-    "replay <connector> <table> [keys...]",
-    "Sends rows to a webhook or Kafka again, as they are now.",
-  )
-    .option("-w, --watch", "wait for the result; the exit code is 1 if a key has no row")
-    .addHelpText("after", `\nA key is JSON: '{"id": 7}'. Without keys the whole table is sent.\n${access}`)
-    .action(
-      (connector: string, table: string, keys: string[], flags: CommonFlags & { readonly watch?: boolean }) =>
-        run(flags, (context) => replayRows(context, connector, table, keys, flags.watch ?? false)),
     );
 }
 
@@ -282,14 +180,6 @@ function addDoctor(program: Command): void {
     );
 }
 
-function addTo(command: Command, usage: string, description: string): Command {
-  return command
-    .command(usage)
-    .description(description)
-    .option("--url <address>", `the service (default ${defaultUrl})`)
-    .option("--json", "for programs");
-}
-
 async function named(
   { client }: CommandContext,
   id: string | undefined,
@@ -303,19 +193,4 @@ async function named(
 
 async function inFile({ file = "-" }: FileFlags): Promise<readonly FileConnector[]> {
   return await readConnectors(file, process.env);
-}
-
-async function run(
-  { url, json = false }: CommonFlags,
-  work: (context: CommandContext) => Promise<void>,
-): Promise<void> {
-  try {
-    const access = readAccess(url, process.env);
-    bypassProxy(access.url, process.env);
-    await work({ client: new ServiceClient(access), terminal: ownTerminal(), json });
-  } catch (error) {
-    if (!(error instanceof CommandFailure)) throw error;
-    console.error(plainLines(`millrace: ${error.message}`));
-    process.exitCode = error.exitCode;
-  }
 }

@@ -60,7 +60,6 @@ export interface Sink extends AsyncDisposable {
   computed?(tables: readonly TableShape[], sourceVersion: number): Promise<ComputedColumns>;
 
   readonly copies: CopySink;
-
   /** Absent: nobody can read what was delivered. */
   readonly verification?: VerifySink;
   /** Absent: nothing is sent here that could be sent again. */
