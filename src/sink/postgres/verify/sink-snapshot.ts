@@ -65,11 +65,14 @@ export class SinkSnapshot implements SinkRows {
   }
 
   async *read(comparison: RowComparison, scan: DigestScan): AsyncGenerator<Uint8Array> {
+    let session: SnapshotSession | null = null;
     try {
-      const session = this.#sessions.find(({ isReading }) => !isReading) ?? (await this.#another());
+      session = this.#takeIdle() ?? (await this.#takeAnother());
       yield* session.read(comparison, scan, this.#digested());
     } catch (error) {
       throw this.#described(error);
+    } finally {
+      if (session) session.isTaken = false;
     }
   }
 
@@ -86,10 +89,17 @@ export class SinkSnapshot implements SinkRows {
     await Promise.all(this.#sessions.map((session) => session[Symbol.asyncDispose]()));
   }
 
-  async #another(): Promise<SnapshotSession> {
+  #takeIdle(): SnapshotSession | null {
+    const idle = this.#sessions.find(({ isTaken }) => !isTaken) ?? null;
+    if (idle) idle.isTaken = true;
+    return idle;
+  }
+
+  async #takeAnother(): Promise<SnapshotSession> {
     const { stop, apply, openAnother } = this.context;
     const opening = openAnother(this.snapshot).then((client) => {
       const session = new SnapshotSession(client, stop, apply);
+      session.isTaken = true;
       // Kept in any case, so that it is closed in the end.
       this.#sessions.push(session);
       return session;

@@ -14,9 +14,11 @@ select from pg_stat_activity a join pg_locks l on l.pid = a.pid and not l.grante
 where a.wait_event_type = 'Lock' and $1 = any (pg_blocking_pids(a.pid)) limit 1`;
 
 export class SnapshotSession implements AsyncDisposable {
-  isReading = false;
+  /** Somebody is about to read, or reads. */
+  isTaken = false;
   /** It was broken off, as somebody waited for its lock. */
   isBlocking = false;
+  #isReading = false;
   #isClientBusy = false;
   #closed: Promise<void> | null = null;
   readonly #watch: Disposable;
@@ -32,7 +34,7 @@ export class SnapshotSession implements AsyncDisposable {
     stop.addEventListener("abort", this.#abort, { once: true });
     this.#watch = watchSession({
       ...apply.watched(client),
-      isClientBusy: () => this.#isClientBusy || !this.isReading,
+      isClientBusy: () => this.#isClientBusy || !this.#isReading,
       onCheck: async (observer, pid) => {
         if ((await observer.query(blockedQuery, [pid])).rowCount === 0) return;
         this.isBlocking = true;
@@ -48,8 +50,8 @@ export class SnapshotSession implements AsyncDisposable {
     table: Parameters<typeof digestSql>[2],
   ): AsyncGenerator<Uint8Array> {
     const { client } = this;
-    if (this.isReading) throw new Error("the session is reading already");
-    this.isReading = true;
+    if (this.#isReading) throw new Error("the session is reading already");
+    this.#isReading = true;
     let isWhole = false;
     try {
       await client.query("savepoint scan");
@@ -66,7 +68,7 @@ export class SnapshotSession implements AsyncDisposable {
       await client.query("rollback to scan; release scan");
       isWhole = true;
     } finally {
-      this.isReading = false;
+      this.#isReading = false;
       this.#isClientBusy = false;
       if (!isWhole) destroyClient(client);
     }
