@@ -161,6 +161,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     const settings = kafkaSettings(connector);
     const transport = kafkaTransport(settings, runId, {
       ...{ monotonic, nowMs: Date.now, resolver: new AddressResolver(egressPolicy(process.env)) },
+      parking: { connectorId: connector.id, store: parkingStore(this.#main) },
       counts: this.#produced,
     });
     return { settings: settings.delivery, transport, stopWithinMs: settings.stopWithinMs };

@@ -149,8 +149,8 @@ export function parkedAlert(connector: string, atMs: number, parked: readonly Pa
   const what = count === 1 ? "A message" : `${count} messages`;
   const of = parked.length === 1 ? `${first?.schema}.${first?.name}` : `${parked.length} tables`;
   const text =
-    `${what} of ${of} ${count === 1 ? "was" : "were"} parked by connector ${connector}: the receiver refused ` +
-    `${count === 1 ? "it" : "some"}. "millrace parked list ${connector}" shows what is parked.`;
+    `${what} of ${of} ${count === 1 ? "was" : "were"} parked by connector ${connector}: ` +
+    `${count === 1 ? "it was" : "some were"} refused. "millrace parked list ${connector}" shows what is parked.`;
   return alert("message.parked", connector, atMs, text, { count, tables: named });
 }
 

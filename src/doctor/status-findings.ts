@@ -15,7 +15,7 @@ export function statusFindings(id: string, status: ConnectorStatus, isResumable 
 export function parkedFindings(id: string, parked: ParkedTotal | undefined): Finding[] {
   if (!parked || parked.messages === 0) return [];
   const what = parked.messages === 1 ? "1 message is" : `${parked.messages} messages are`;
-  const finding = `${what} parked: the receiver refused them, or they wait behind one that it refused. Repair the receiver, then have them sent again.`;
+  const finding = `${what} parked: they were refused, or wait behind one that was. Repair what refuses them, then have them sent again.`;
   const commands = [`millrace parked list ${id}`, `millrace parked retry ${id}`];
   return [{ about: "status", severity: "warning", finding, commands }];
 }

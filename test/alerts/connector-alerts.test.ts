@@ -251,7 +251,7 @@ test("parked messages are told once in 15 minutes, by table", () => {
     data: { count: 1, tables: [{ ...table, messages: 1 }] },
   });
   expect(first!.text).toBe(
-    'A message of public.orders was parked by connector orders: the receiver refused it. "millrace parked list orders" shows what is parked.',
+    'A message of public.orders was parked by connector orders: it was refused. "millrace parked list orders" shows what is parked.',
   );
   alerts.parked({ ...table, messages: 2 }, 2_000);
   alerts.parked({ ...table, messages: 3 }, 3_000);

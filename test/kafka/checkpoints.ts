@@ -27,7 +27,10 @@ function session(cluster: KafkaCluster, id: string, run: string): Transport {
     ...tools,
     resolver: new AddressResolver("default"),
   });
-  return open({ retrying() {}, warning() {}, failed() {} }, { load: async () => null, save: async () => {} });
+  return open(
+    { retrying() {}, warning() {}, failed() {}, commit() {} },
+    { load: async () => null, save: async () => {} },
+  );
 }
 
 /** In which partitions there is something of a connector, as readers see it once the topic is compacted. */

@@ -108,7 +108,7 @@ function tagList(): JsonObject[] {
     { name: "Connectors", description: "Stored configurations: one source, one sink." },
     { name: "Runs", description: "Commands to connectors, and what happened to them." },
     { name: "Tasks", description: "Copies of single tables." },
-    { name: "Parking", description: "Messages that a receiver refused, and those that wait behind them." },
+    { name: "Parking", description: "Messages that were refused, and those that wait behind them." },
     { name: "Inspection", description: "Looking at sources, sinks and configurations; nothing is stored." },
     { name: "Service", description: "The service about itself." },
   ];

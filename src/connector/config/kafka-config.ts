@@ -17,6 +17,7 @@ import {
   producerRequestFields,
   visibleText,
 } from "./kafka/producer-settings.ts";
+import { onExhausted } from "./parking-config.ts";
 
 // --- connection ------------------------------------------------------------------------------
 
@@ -172,6 +173,10 @@ const topicConfig = Type.Array(
 );
 const topicsDescription = "For topics that are made. One that is there is left as it is.";
 
+const exhausted = onExhausted(
+  "rows of which no message can be sent: it would be too large, the registry refuses its schema, or it cannot be encoded",
+);
+
 // --- request form and full form --------------------------------------------------------------
 
 const replicationName = Type.Optional(
@@ -197,6 +202,7 @@ export const KafkaSinkRequestSchema = strictObject({
     },
     { description: `${topicsDescription} \`{}\` takes every default.` },
   ),
+  on_exhausted: Type.Optional(exhausted.request),
 });
 export type KafkaSinkRequest = Static<typeof KafkaSinkRequestSchema>;
 
@@ -206,6 +212,7 @@ export const KafkaSinkConfigSchema = strictObject({
   name: replicationName,
   topic_name_template: topicNameTemplate,
   topic_options: strictObject({ ...topicFields, config: topicConfig }, { description: topicsDescription }),
+  on_exhausted: exhausted.full,
 });
 /** Every default is filled, secrets are present. `withProperties` applies the property lists to it. */
 export type KafkaSinkConfig = Static<typeof KafkaSinkConfigSchema>;

@@ -1,17 +1,18 @@
 // The configuration of a webhook sink: schemas and types of the request form and of the full form. webhook-format.ts
 // has the message formats; complete-connector.ts fills the defaults.
 
-import { type Static, type TProperties, Type } from "@sinclair/typebox";
+import { type Static, Type } from "@sinclair/typebox";
 import {
-  emptyObject,
   nullable,
   oneOf,
+  optionalFields,
   secretInput,
   secretText,
   strictObject,
   taggedUnion,
   wholeNumber,
 } from "../request/schema-forms.ts";
+import { onExhausted } from "./parking-config.ts";
 import { WebhookFormatRequestSchema, WebhookFormatSchema } from "./webhook-format.ts";
 
 const maxDurationMs = 31_536_000_000;
@@ -90,28 +91,7 @@ const maxInFlight = wholeNumber({
   maximum: 1000,
   description: "Requests under way at once; those that share a row go one after the other. Left out: 32.",
 });
-const parkFields = {
-  max_messages: wholeNumber({
-    minimum: 1,
-    maximum: 1_000_000,
-    description: "Messages that may be parked; beyond that the run stops. Left out: 10000.",
-  }),
-  max_bytes: wholeNumber({
-    minimum: 1,
-    maximum: Number.MAX_SAFE_INTEGER,
-    description: "Bytes of their bodies, before compression; beyond that the run stops. Left out: 268435456.",
-  }),
-  retry_every_minutes: wholeNumber({
-    maximum: 525_600,
-    description: "All that is parked is sent again so often. Left out, or 0: when somebody asks.",
-  }),
-};
-const onExhausted = {
-  description:
-    "What becomes of rows that the receiver refuses for ever, or whose retries are used up. Left out, or `stop`: the run stops there. " +
-    "`park`: they are set aside, later rows of the same keys wait behind them, and the others go on.",
-};
-const stop = Type.Optional(emptyObject("The run stops."));
+const exhausted = onExhausted("rows that the receiver refuses for ever, or whose retries are used up");
 const requestTimeout = wholeNumber({ minimum: 1, description: "Bound of one request, in milliseconds." });
 
 // Standard Webhooks: "whsec_" and the base64 of 24 to 64 bytes.
@@ -124,9 +104,6 @@ const signingSecret = Type.String({
   format: "password",
   description: signingText,
 });
-
-const optionalFields = <P extends TProperties>(properties: P) =>
-  Type.Partial(strictObject(properties), { additionalProperties: false });
 
 // --- request form ----------------------------------------------------------------------------
 
@@ -177,9 +154,7 @@ export const WebhookSinkRequestSchema = strictObject({
   retry: Type.Optional(optionalFields(retryFields)),
   request_timeout_ms: Type.Optional(requestTimeout),
   max_in_flight: Type.Optional(maxInFlight),
-  on_exhausted: Type.Optional(
-    taggedUnion({ stop, park: Type.Optional(optionalFields(parkFields)) }, onExhausted),
-  ),
+  on_exhausted: Type.Optional(exhausted.request),
   signing: Type.Optional(nullable(strictObject({ secret: Type.Optional(signingSecret) }))),
 });
 export type WebhookSinkRequest = Static<typeof WebhookSinkRequestSchema>;
@@ -211,7 +186,7 @@ export const WebhookSinkConfigSchema = strictObject({
   retry: strictObject(retryFields),
   request_timeout_ms: requestTimeout,
   max_in_flight: maxInFlight,
-  on_exhausted: taggedUnion({ stop, park: Type.Optional(strictObject(parkFields)) }, onExhausted),
+  on_exhausted: exhausted.full,
   signing: nullable(strictObject({ secret: signingSecret })),
 });
 /** Every default is filled, secrets are present. `auth` and `signing` are null if they are off. */

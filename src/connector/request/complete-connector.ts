@@ -4,6 +4,7 @@
 import type { Catalog, CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnection, PostgresConnectionRequest, TunnelConfig } from "../config/connection.ts";
 import { completeKafka } from "../config/kafka/kafka-defaults.ts";
+import { completeExhausted } from "../config/parking-config.ts";
 import {
   defaultHistorySuffix,
   type PostgresSinkConfig,
@@ -201,19 +202,6 @@ function completeWebhook(sink: WebhookSinkRequest): WebhookSinkConfig {
     max_in_flight: sink.max_in_flight ?? 32,
     on_exhausted: completeExhausted(sink.on_exhausted ?? { stop: {} }),
     signing: sink.signing ? { secret: sink.signing.secret ?? "" } : null,
-  };
-}
-
-function completeExhausted({
-  park,
-}: NonNullable<WebhookSinkRequest["on_exhausted"]>): WebhookSinkConfig["on_exhausted"] {
-  if (!park) return { stop: {} };
-  return {
-    park: {
-      max_messages: park.max_messages ?? 10_000,
-      max_bytes: park.max_bytes ?? 268_435_456,
-      retry_every_minutes: park.retry_every_minutes ?? 0,
-    },
   };
 }
 

@@ -29,6 +29,9 @@ export function emptyObject(description?: string) {
   return strictObject({}, description === undefined ? {} : { description });
 }
 
+export const optionalFields = <P extends TProperties>(properties: P) =>
+  Type.Partial(strictObject(properties), { additionalProperties: false });
+
 export function nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()]);
 }

@@ -81,7 +81,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     );
     this.#parkedMessages = this.#gauge(
       "millrace_parked_messages",
-      "Messages that the receiver refused, and those that wait behind them.",
+      "Messages that were refused, and those that wait behind them.",
       ["connector"],
     );
     this.#parkedBytes = this.#gauge("millrace_parked_bytes", "Bytes of the bodies of parked messages.", [

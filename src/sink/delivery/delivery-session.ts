@@ -59,6 +59,7 @@ export class DeliverySession {
     const events: TransportEvents = {
       retrying: (attempt, reason, inMs) => send({ type: "retrying", attempt, reason, inMs }),
       warning: (topic, reason) => send({ type: "warning", topic, reason }),
+      commit: () => this.#commitPoint?.ask(),
       failed: (error) => this.#fail(error),
     };
     this.#transport = tools.transport(events, tools.store);

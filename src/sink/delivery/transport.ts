@@ -84,6 +84,8 @@ export interface TransportEvents {
   retrying(attempt: number | null, reason: string, inMs?: number): void;
   /** Something people should know, by its topic; null: it is over. */
   warning(topic: string, reason: string | null): void;
+  /** Something was added that is of no row of the stream: it is to be committed with the record. Without `commitWithinMs` nothing happens. */
+  commit(): void;
   /** Called once: something can never be delivered. Nothing is sent afterwards. */
   failed(error: MillraceError): void;
 }

@@ -6,7 +6,8 @@ import type { KafkaSinkConfig } from "../../connector/config/kafka-config.ts";
 import { checkpointKey, transactionalId } from "../../connector/config/kafka-config.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { DeliverySettings } from "../delivery/delivery-settings.ts";
+import type { DeliverySettings, ParkingSettings } from "../delivery/delivery-settings.ts";
+import { parkingSettings } from "../delivery/parking/parking-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 import type { Compression } from "./client/record-batch.ts";
 import type { TopicPlan } from "./client/topics.ts";
@@ -26,6 +27,7 @@ export interface KafkaSettings extends ProducingSettings {
   readonly encoding: MessageEncoding;
   readonly hasPlaceholders: boolean;
   readonly delivery: DeliverySettings;
+  readonly parking: ParkingSettings;
 }
 
 /** `config` is as properties make it. */
@@ -59,6 +61,7 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   return {
     ...producing,
     ...{ database, messages, encoding, hasPlaceholders },
+    parking: parkingSettings(config.on_exhausted),
     delivery: {
       encoding,
       // A message has one row: where windows end decides nothing.

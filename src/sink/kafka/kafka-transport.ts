@@ -5,6 +5,7 @@ import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import { sleep } from "../delivery/order/sleep.ts";
+import type { ParkingPlace } from "../delivery/parking/parking-set.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
 import type {
   ChunkOutletOptions,
@@ -22,6 +23,9 @@ import { type KafkaRun, KafkaStore } from "./checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { MessageHeaders } from "./message-headers.ts";
 import { type BoundaryTopic, type KafkaTable, MessageWriter } from "./message-writer.ts";
+import { isRefusal } from "./parking/kafka-parking.ts";
+import { KafkaParkingSet } from "./parking/kafka-parking-set.ts";
+import { RetriedTables } from "./parking/retried-tables.ts";
 import { ProducerLog } from "./produce/producer-log.ts";
 import { ProducerSession } from "./produce/producer-session.ts";
 import type { SenderEvents } from "./produce/round-sender.ts";
@@ -32,8 +36,10 @@ export interface KafkaTools {
   readonly monotonic: () => number;
   readonly nowMs: () => number;
   readonly resolver: AddressResolver;
+  /** Where messages are parked; absent: nowhere. */
+  readonly parking?: ParkingPlace;
   /** What is counted. */
-  readonly counts: Omit<SenderEvents, "retrying" | "halved"> & {
+  readonly counts: Omit<SenderEvents, "retrying" | "halved" | "tooLarge"> & {
     retried(): void;
   };
 }
@@ -58,6 +64,9 @@ class KafkaTransport implements Transport {
   readonly #writer: MessageWriter;
   readonly #encoding: TableEncoding;
   readonly #topics: TopicQueues;
+  readonly #tables: RetriedTables;
+  /** Null: nothing is parked. */
+  readonly #set: KafkaParkingSet | null;
   /** Null: it is not said where transactions begin and end. */
   #boundaries: BoundaryTopic | null = null;
 
@@ -77,19 +86,42 @@ class KafkaTransport implements Transport {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
         committed: (ms) => tools.counts.committed(ms),
         halved: (bytes) => this.#log.limitBatches(bytes),
+        tooLarge: async (record, reason) => {
+          if (settings.parking.parksRefused) await this.#set?.refuse(record, reason);
+        },
         retrying: (attempt, reason) => {
           if (attempt !== null) tools.counts.retried();
           events.retrying(attempt, reason);
         },
       },
     );
-    this.#log = new ProducerLog(log, this.#session, (error) => events.failed(error));
-    this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes);
+    const parks = tools.parking !== undefined && settings.parking.parksRefused;
+    this.#log = new ProducerLog(log, this.#session, (error) =>
+      events.failed(parks && error.code === "kafka_message_too_large" ? isSentAgain(error) : error),
+    );
     this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);
     this.commitWithinMs =
       sender.transactionalId === null ? null : settings.transactionTimeoutMs * commitWithin;
-    this.store = new KafkaStore(settings, run, this.#session, this.#log, this.#topics, state);
+    this.#tables = new RetriedTables((relation) => this.#compile(relation));
+    this.#set = tools.parking ? this.#parkingSet(tools, tools.parking, events) : null;
+    const refused = this.#set?.refused ?? null;
+    this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes, refused);
+    this.store = new KafkaStore(settings, run, this.#session, this.#log, this.#topics, state, this.#set);
+  }
+
+  #parkingSet(
+    { monotonic, nowMs }: KafkaTools,
+    place: ParkingPlace,
+    events: TransportEvents,
+  ): KafkaParkingSet {
+    const add = async (relation: Relation, row: PlannedRow, id: string, added: () => void) => {
+      const table = await this.#tables.of(relation);
+      this.#writer.addRow(table, row, id);
+      added();
+    };
+    const taken = this.commitWithinMs === null ? () => this.#log.seal() : null;
+    return new KafkaParkingSet(this.settings, events, { place, monotonic, nowMs, sleep, add, taken });
   }
 
   get isOver(): boolean {
@@ -105,13 +137,27 @@ class KafkaTransport implements Transport {
     this.#boundaries = { queues, encoder: await this.#encoding.boundaries(topic, this.#stop.signal) };
   }
 
+  /** Where its schema is refused, and rows can be parked, all of its rows are. */
   async compile(relation: Relation): Promise<KafkaTable> {
-    const { settings } = this;
+    const { parking } = this.settings;
+    try {
+      return await this.#compile(relation);
+    } catch (error) {
+      if (!this.#set || !parking.parksRefused || !isRefusal(error)) throw error;
+      const { queues } = await this.#topics.ofTable(relation);
+      return this.#tables.refused(relation, { queues, headers: this.#headersOf(relation) }, error);
+    }
+  }
+
+  async #compile(relation: Relation): Promise<KafkaTable> {
     const { queues, topic } = await this.#topics.ofTable(relation);
     const { value, key } = await this.#encoding.encoders(relation, topic, this.#stop.signal);
-    const { connectorId, database, messages } = settings;
-    const source = { connectorId, database, schema: relation.schema, table: relation.name };
-    return { ...compileTable(relation, value), key, headers: new MessageHeaders(messages, source), queues };
+    return { ...compileTable(relation, value), key, headers: this.#headersOf(relation), queues };
+  }
+
+  #headersOf({ schema, name: table }: Relation): MessageHeaders {
+    const { connectorId, database, messages } = this.settings;
+    return new MessageHeaders(messages, { connectorId, database, schema, table });
   }
 
   stream({ sent, save }: StreamOutletOptions): StreamOutlet {
@@ -132,7 +178,12 @@ class KafkaTransport implements Transport {
     return this.#outlet(sent, rowsPerCount);
   }
 
+  passed(version: bigint): void {
+    this.#set?.passed(Number(version));
+  }
+
   async drain(signal: AbortSignal): Promise<void> {
+    const stopped = this.#set?.retry.stop(signal);
     if (signal.aborted) {
       this.#log.stop(toMillraceError(signal.reason));
       this.#stop.abort(signal.reason);
@@ -142,6 +193,7 @@ class KafkaTransport implements Transport {
         new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true })),
       ]);
     }
+    await stopped;
   }
 
   async close(): Promise<void> {
@@ -153,6 +205,7 @@ class KafkaTransport implements Transport {
   /** Rows are counted when they are sealed, or when there are so many. */
   #outlet(sent: Sent, countEvery: number): Outlet & { addOther(bytes: number): void } {
     const log = this.#log;
+    const parking = this.#set?.parking;
     const isTransactional = this.commitWithinMs !== null;
     let rows = 0;
     let bytes = 0;
@@ -166,8 +219,8 @@ class KafkaTransport implements Transport {
       others = [];
       const tell = () => delivered.forEach((each) => void each());
       if (isTransactional) tell();
-      // A round that fails ends the session.
-      else log.seal().then(tell, () => undefined);
+      // A round that fails ends the session, and so does what cannot be parked.
+      else Promise.all([log.seal(), this.#set?.stored()]).then(tell, () => undefined);
     };
     return {
       // Nothing but a row ends a window: it is not to wait for the next one.
@@ -177,14 +230,39 @@ class KafkaTransport implements Transport {
         else if (others.length === 1) setTimeout(count, this.settings.delivery.flushIntervalMs);
       },
       addRow: (table: CompiledTable, row: PlannedRow) => {
-        bytes += this.#writer.addRow(table as KafkaTable, row);
+        bytes += this.#addRow(table as KafkaTable, row);
         if (++rows >= countEvery) count();
       },
       seal: count,
       get hasCapacity() {
-        return log.hasCapacity;
+        return log.hasCapacity && (parking?.hasCapacity ?? true);
       },
-      untilCapacity: () => log.untilCapacity(),
+      untilCapacity: async () => {
+        await log.untilCapacity();
+        // Where that fails the session ends.
+        if (parking && !parking.hasCapacity) await parking.stored()?.catch(() => undefined);
+      },
     };
   }
+
+  /** Returns the bytes of what is sent of it: nothing, where it is parked. */
+  #addRow(table: KafkaTable, row: PlannedRow): number {
+    const parking = this.#set?.parking;
+    if (parking?.takes(table, row)) return 0;
+    try {
+      return this.#writer.addRow(table, row);
+    } catch (error) {
+      if (!parking || !isRefusal(error)) throw error;
+      parking.refuse(table, row, error);
+      return 0;
+    }
+  }
+}
+
+/** The run connects anew: the message is parked when its row comes again, and the rest of its transaction goes out. */
+function isSentAgain(error: MillraceError): MillraceError {
+  const text = `${error.message} It is parked, and the rest of the transaction is sent again.`;
+  return new MillraceError("sink_connection_lost", text.replace("Nothing is skipped. ", ""), {
+    cause: error,
+  });
 }

@@ -14,6 +14,7 @@ import type { TupleView } from "../format/values/tuple-view.ts";
 import type { BoundaryEncoder } from "./boundary-encoder.ts";
 import { partitionOf } from "./client/partitioner.ts";
 import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
+import type { RefusedRecords } from "./parking/refused-records.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
 import type { PartitionQueue } from "./produce/round.ts";
 
@@ -51,10 +52,12 @@ export class MessageWriter {
     private readonly log: Pick<ProducerLog, "add">,
     private readonly messages: Pick<KafkaMessages, "tombstones">,
     private readonly maxMessageBytes: number,
+    /** Messages that brokers do not take. Null: nobody keeps them in mind. */
+    private readonly refused: RefusedRecords | null = null,
   ) {}
 
-  /** Adds the row's messages, and returns their bytes. Throws `kafka_message_too_large`. */
-  addRow(table: KafkaTable, row: PlannedRow): number {
+  /** Adds the row's messages, and returns their bytes. Throws `kafka_message_too_large`. `parkedId`: it was parked under this id, and is sent again. */
+  addRow(table: KafkaTable, row: PlannedRow, parkedId: string | null = null): number {
     const { identity } = row;
     const value = this.#value;
     value.length = 0;
@@ -65,6 +68,7 @@ export class MessageWriter {
     const whole = this.#whole(value);
     this.#requireFits(table, key, whole);
     const queue = queueOf(table, key);
+    if (this.refused) requireTaken(table, queue, key, whole, this.refused, parkedId);
     this.log.add(queue, key, whole, this.#headers);
     // So that compaction removes the key.
     if (row.context.operation === "delete" && key !== null && this.messages.tombstones)
@@ -149,6 +153,25 @@ function messageTooLarge(
   const { schema, name } = relation;
   return new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });
 }
+
+/** Brokers have not refused it in an earlier session. */
+function requireTaken(
+  { relation: { schema, name } }: KafkaTable,
+  { topic }: PartitionQueue,
+  key: ByteWriter | null,
+  value: ByteWriter,
+  refused: RefusedRecords,
+  parkedId: string | null,
+): void {
+  const record = { topic, key: key && bytesOf(key), value: bytesOf(value) };
+  // Brokers may take by now what they refused.
+  if (parkedId !== null) refused.sendsAgain(record, parkedId);
+  const text = parkedId === null ? refused.reasonOf(record) : null;
+  if (text !== null)
+    throw new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });
+}
+
+const bytesOf = ({ bytes, length }: ByteWriter) => bytes.subarray(0, length);
 
 /** Without a key all messages of a table stay in their order, in one partition. */
 function queueOf({ queues, keyMaterial }: KafkaTable, key: ByteWriter | null): PartitionQueue {

@@ -4,7 +4,8 @@ import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { messageFormat } from "../../connector/config/webhook-format.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { ParkingSettings, RequestSettings } from "../delivery/delivery-settings.ts";
+import type { RequestSettings } from "../delivery/delivery-settings.ts";
+import { parkingSettings } from "../delivery/parking/parking-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 
 const defaultFlushIntervalMs = 100;
@@ -35,23 +36,10 @@ export function webhookSettings(connector: ConnectorConfig): RequestSettings {
     },
     retriesExhausted: "webhook_retries_exhausted",
     maxInFlight: config.max_in_flight,
-    parking: parkingOf(config),
+    parking: parkingSettings(config.on_exhausted),
     flushIntervalMs: cdc.flush_interval_ms || defaultFlushIntervalMs,
     maxBufferedRows: cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
     maxBufferedCopyRows: snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
-  };
-}
-
-/** Bounds of what waits behind earlier messages, where nothing more is parked. */
-const leftParking = { max_messages: 10_000, max_bytes: 268_435_456, retry_every_minutes: 0 };
-
-function parkingOf({ on_exhausted: { park } }: WebhookSinkConfig): ParkingSettings {
-  const { max_messages, max_bytes, retry_every_minutes } = park ?? leftParking;
-  return {
-    parksRefused: park !== undefined,
-    maxMessages: max_messages,
-    maxBytes: max_bytes,
-    retryEveryMs: retry_every_minutes * 60_000,
   };
 }
 

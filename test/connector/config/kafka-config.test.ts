@@ -55,6 +55,7 @@ describe("defaults", () => {
         naming_mode: "Default",
         operation_timeout_ms: 30_000,
       },
+      on_exhausted: { stop: {} },
     });
     expect(Check(KafkaSinkConfigSchema, full())).toBe(true);
   });

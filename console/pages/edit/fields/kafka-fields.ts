@@ -1,6 +1,17 @@
 // The fields of a Kafka sink. Pure.
 
-import { check, choice, type GroupSpec, lines, number, pairs, pem, secret, text } from "./field-spec.ts";
+import {
+  check,
+  choice,
+  type GroupSpec,
+  lines,
+  number,
+  pairs,
+  pem,
+  secret,
+  text,
+  union,
+} from "./field-spec.ts";
 import { debeziumFields, formatField } from "./message-fields.ts";
 
 const auth = "/sink/kafka/connection/auth";
@@ -8,6 +19,8 @@ const config = "/sink/kafka/connection/config";
 const transactions = `${config}/transactions` as const;
 const topics = "/sink/kafka/topic_options";
 const protocol = `${auth}/protocol` as const;
+const exhausted = "/sink/kafka/on_exhausted";
+const park = `${exhausted}/park` as const;
 
 const withSasl = { onlyIf: [protocol, ["SaslPlaintext", "SaslSsl"]] as const };
 const withTls = { onlyIf: [protocol, ["Ssl", "SaslSsl"]] as const };
@@ -98,6 +111,24 @@ export const kafkaGroups: readonly GroupSpec[] = [
       number(`${transactions}/timeout_ms`, "Longest transaction (ms)", { width: 2, ...staysOn }),
       text("/sink/kafka/name", "Name of the replication", {
         ...{ isFixed: true, hint: "Stands for the connector's id, where two services share a cluster." },
+      }),
+    ],
+  },
+  {
+    title: "What cannot be sent",
+    fields: [
+      union(
+        exhausted,
+        "Then",
+        { stop: "The connector stops there", park: "Set it aside, and go on with the rest" },
+        {
+          hint: "Too large, refused by the schema registry, or impossible to encode. Later rows of the same keys wait behind it.",
+        },
+      ),
+      number(`${park}/max_messages`, "Most messages set aside", { under: park, width: 2 }),
+      number(`${park}/max_bytes`, "Most bytes of them", { under: park, width: 2 }),
+      number(`${park}/retry_every_minutes`, "Send them again every (minutes)", {
+        ...{ under: park, width: 2, hint: "0: when somebody asks." },
       }),
     ],
   },

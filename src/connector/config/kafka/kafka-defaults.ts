@@ -1,6 +1,7 @@
 // Fills the defaults of a Kafka sink: turns the request form into the full form. A missing secret stays missing.
 
 import type { KafkaAuth, KafkaAuthRequest, KafkaSinkConfig, KafkaSinkRequest } from "../kafka-config.ts";
+import { completeExhausted } from "../parking-config.ts";
 import { completeKafkaFormat } from "./kafka-format.ts";
 import { completeProducer } from "./producer-settings.ts";
 
@@ -27,6 +28,7 @@ export function completeKafka(request: KafkaSinkRequest): KafkaSinkConfig {
       naming_mode: topics.naming_mode ?? "Default",
       operation_timeout_ms: topics.operation_timeout_ms ?? 30_000,
     },
+    on_exhausted: completeExhausted(request.on_exhausted ?? { stop: {} }),
   };
 }
 

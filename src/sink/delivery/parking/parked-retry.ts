@@ -67,6 +67,11 @@ export class ParkedRetry implements RetryView {
     return this.#wanted.size > 0 || this.#sending.size > 0;
   }
 
+  /** When the last of those that are wanted was asked for; null: nobody has asked. */
+  get askedUntil(): string | null {
+    return this.#askedUntil;
+  }
+
   /** Nothing is sent again any more. */
   get isOver(): boolean {
     return this.#isStopping;

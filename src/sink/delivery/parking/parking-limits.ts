@@ -10,8 +10,12 @@ export interface ParkingLimits {
   readonly maxBytes: number;
 }
 
+type Parkable = Pick<OutgoingRequest, "schema" | "table" | "idempotencyKey"> & {
+  readonly body: { readonly length: number };
+};
+
 export function hasSpaceFor(
-  requests: readonly OutgoingRequest[],
+  requests: readonly Parkable[],
   parked: Pick<ParkedIndex, "size" | "bytes">,
   { maxMessages, maxBytes }: ParkingLimits,
 ): boolean {
@@ -23,7 +27,7 @@ export function hasSpaceFor(
 
 export function parkingFull(
   connectorId: string,
-  request: OutgoingRequest | undefined,
+  request: Parkable | undefined,
   parked: Pick<ParkedIndex, "size" | "bytes">,
   limits: ParkingLimits,
 ): MillraceError {
@@ -31,7 +35,7 @@ export function parkingFull(
     "parking_full",
     `Parking is full: ${parked.size} messages with ${parked.bytes} bytes are parked, and at most ${limits.maxMessages} ` +
       `messages and ${limits.maxBytes} bytes may be. The next one is of ${request?.schema}.${request?.table} (Idempotency-Key ` +
-      `${request?.idempotencyKey}). "millrace parked list ${connectorId}" shows what is parked. Mend the receiver, run "millrace parked ` +
+      `${request?.idempotencyKey}). "millrace parked list ${connectorId}" shows what is parked. Mend what refuses them, run "millrace parked ` +
       `retry ${connectorId}" or "millrace parked discard ${connectorId}" for some of it, and start the connector again`,
   );
 }

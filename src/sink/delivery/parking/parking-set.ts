@@ -5,7 +5,7 @@ import type { RequestSettings } from "../delivery-settings.ts";
 import type { Attempt } from "../order/attempt.ts";
 import type { TransportEvents } from "../transport.ts";
 import { ParkedRetry } from "./parked-retry.ts";
-import { parkedWarning } from "./parked-warning.ts";
+import { parkedWarner } from "./parked-warning.ts";
 import { Parking } from "./parking.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
@@ -32,8 +32,6 @@ interface ParkingTools {
 /** Of the attempts that a connector may make at once, what is sent again has a part. */
 const retryShare = 0.25;
 const mostRetries = 8;
-/** A warning whose numbers alone change is told so often. */
-const warningSpacingMs = 10_000;
 
 export function parkingSet(
   { parking: settings, retry: policy, maxInFlight }: RequestSettings,
@@ -42,13 +40,11 @@ export function parkingSet(
   { place, monotonic, sleep, random }: ParkingTools,
 ): ParkingSet {
   const { connectorId, store } = place;
-  let warnedMs = Number.NEGATIVE_INFINITY;
+  const warn = parkedWarner(connectorId, monotonic, (reason) => events.warning("parking", reason));
   const changed = () => {
     const { size, bytes } = parking.parked;
     if (size > 0) void retry.watch();
-    if (size > 0 && monotonic() - warnedMs < warningSpacingMs) return;
-    warnedMs = size > 0 ? monotonic() : Number.NEGATIVE_INFINITY;
-    events.warning("parking", parkedWarning(connectorId, size, bytes));
+    warn(size, bytes);
   };
   const { maxMessages, maxBytes, parksRefused, retryEveryMs } = settings;
   const limits = { maxMessages, maxBytes };

@@ -40,6 +40,11 @@ export class CommitPoint {
     return this.#chunks === 0;
   }
 
+  /** Something that is of no row was added: a commit is to be made soon. */
+  ask(): void {
+    this.options.commit();
+  }
+
   /** A commit waits from here on, until `take`. Throws once none is to be made any more. */
   want(): void {
     this.#requireKept();

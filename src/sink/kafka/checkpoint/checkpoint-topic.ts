@@ -15,6 +15,9 @@ export const checkpointTopic = "millrace.checkpoints";
 /** Names the run that wrote a record, in a header of its messages. */
 export const runHeader = "millrace-run";
 
+/** Ids of parked messages that the transaction holds, and that the state may not know of yet. */
+export const retriedHeader = "millrace-retried";
+
 /** Between the key of a connector's record, which has no blank, and a table's name. */
 const separator = " ";
 
@@ -22,6 +25,8 @@ export interface StoredCheckpoint {
   readonly record: SavedRecord;
   /** Which run wrote it; null: that is not said. */
   readonly run: string | null;
+  /** Parked messages that were committed with it. */
+  readonly retried: readonly string[];
 }
 
 /** Of the topic, where millrace makes it. A topic never loses partitions. */
@@ -87,7 +92,11 @@ async function readPartition(
   const parts = [...records.values]
     .filter(([key]) => key.startsWith(prefix))
     .map(([key, { text }]) => [key.slice(prefix.length), text] as const);
-  return { record: { text: whole.text, parts: new Map(parts) }, run: whole.headers.get(runHeader) ?? null };
+  return {
+    record: { text: whole.text, parts: new Map(parts) },
+    run: whole.headers.get(runHeader) ?? null,
+    retried: whole.headers.get(retriedHeader)?.split(",") ?? [],
+  };
 }
 
 async function offsetOf(connection: Connection, partition: number, timestamp: bigint): Promise<bigint> {

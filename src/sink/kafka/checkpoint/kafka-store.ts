@@ -19,6 +19,7 @@ import {
   checkpointTopic,
   findCheckpoint,
   partKey,
+  retriedHeader,
   runHeader,
 } from "./checkpoint-topic.ts";
 
@@ -45,6 +46,18 @@ export interface KafkaRun {
   hasCommitted: boolean;
 }
 
+/** What is parked, as a commit sees it. */
+export interface ParkingAtCommit {
+  /** Before anything is sent. `retried`: ids of messages that are committed, which the state may not know. */
+  begin(retried: readonly string[]): Promise<void>;
+  /** Resolves when all that was parked is in the state; null: it is. */
+  stored(): Promise<void> | null;
+  /** Ids of the messages that were sent again and that the state takes for parked. */
+  retried(): readonly string[];
+  /** They are committed. */
+  committed(retried: readonly string[]): void;
+}
+
 export class KafkaStore implements CheckpointStore {
   #queue: PartitionQueue | null = null;
 
@@ -55,6 +68,8 @@ export class KafkaStore implements CheckpointStore {
     private readonly log: ProducerLog,
     private readonly topics: TopicQueues,
     private readonly state: CheckpointStore,
+    /** Null: nothing is parked. */
+    private readonly parking: ParkingAtCommit | null = null,
   ) {}
 
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
@@ -70,19 +85,28 @@ export class KafkaStore implements CheckpointStore {
       if (layout) await this.#find(cluster, layout.leaders.length);
     });
     this.topics.clear();
-    if (this.settings.sender.transactionalId === null) return own && !isMark(own.text) ? own : null;
+    if (this.settings.sender.transactionalId === null) {
+      await this.parking?.begin([]);
+      return own && !isMark(own.text) ? own : null;
+    }
     const queues = await this.topics.of(checkpointTopic, this.#plan);
     const { partition, stored } = await this.#find(this.session.cluster, queues.length);
     this.#queue = queues[partition]!;
+    await this.parking?.begin(stored?.retried ?? []);
     return stored?.record ?? null;
   }
 
   /** With transactions all or nothing of it is committed, and of the messages before it. */
   async save(text: string, parts: ChangedParts = new Map()): Promise<void> {
     if (!this.#queue) return await this.state.save(text, parts);
+    const storing = this.parking?.stored();
+    // What was parked instead of being sent is in the state before the record says that it is done.
+    if (storing) this.log.waitFor(storing);
+    const retried = this.parking?.retried() ?? [];
     for (const [table, part] of parts) this.#add(partKey(this.settings.checkpointKey, table), part);
-    this.#add(this.settings.checkpointKey, text);
+    this.#add(this.settings.checkpointKey, text, retried);
     await this.log.seal(true);
+    this.parking?.committed(retried);
     if (this.run.hasCommitted) return;
     this.run.hasCommitted = true;
     // Where that fails, a run that has taken over is fenced by this one, as it would be by a new one.
@@ -103,8 +127,9 @@ export class KafkaStore implements CheckpointStore {
     return place;
   }
 
-  #add(key: string, text: string | null): void {
-    const headers = plainHeaders([[runHeader, this.run.id]]);
+  #add(key: string, text: string | null, retried: readonly string[] = []): void {
+    const ofRetries = retried.length > 0 ? [[retriedHeader, retried.join(",")] as const] : [];
+    const headers = plainHeaders([[runHeader, this.run.id], ...ofRetries]);
     this.log.add(this.#queue!, utf8(key), text === null ? null : utf8(text), headers);
   }
 

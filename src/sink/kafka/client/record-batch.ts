@@ -92,15 +92,25 @@ export class RecordBatch {
     return batch;
   }
 
-  /** Of the first record, for people; null: it has none. */
-  firstKey(most: number): string | null {
+  /** Key and value of the first record; null: it has none. They are the batch's memory. */
+  first(): { readonly key: Uint8Array | null; readonly value: Uint8Array | null } {
     const read = { bytes: this.#out.bytes, at: 0 };
     readVarint(read);
     read.at += recordStartBytes;
     readVarint(read);
-    const length = readVarint(read);
-    if (length < 0) return null;
-    return new TextDecoder().decode(read.bytes.subarray(read.at, read.at + Math.min(length, most)));
+    const next = () => {
+      const length = readVarint(read);
+      const start = read.at;
+      read.at += Math.max(length, 0);
+      return length < 0 ? null : read.bytes.subarray(start, read.at);
+    };
+    return { key: next(), value: next() };
+  }
+
+  /** Of the first record, for people; null: it has none. */
+  firstKey(most: number): string | null {
+    const { key } = this.first();
+    return key && new TextDecoder().decode(key.subarray(0, most));
   }
 
   /** The same records in two batches, of two records or more. This one stays as it is. */

@@ -1,0 +1,153 @@
+// The parking of one session with Kafka: what is parked, what sends it again, and what a commit has to do with both.
+//
+// A message that is sent again is added behind all that was added before, and is committed with the record. The record names it until the
+// state knows, so that it is sent once whatever dies between.
+
+import type { Relation } from "../../../change/relation.ts";
+import { toMillraceError } from "../../../errors/millrace-error.ts";
+import type { Attempt, AttemptOutcome } from "../../delivery/order/attempt.ts";
+import { ParkedRetry } from "../../delivery/parking/parked-retry.ts";
+import { parkedWarner } from "../../delivery/parking/parked-warning.ts";
+import type { ParkingPlace } from "../../delivery/parking/parking-set.ts";
+import { wholeBody } from "../../delivery/parking/request-parts.ts";
+import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
+import type { TransportEvents } from "../../delivery/transport.ts";
+import type { ParkingAtCommit } from "../checkpoint/kafka-store.ts";
+import type { KafkaSettings } from "../kafka-settings.ts";
+import { isRefusal, KafkaParking } from "./kafka-parking.ts";
+import { type KafkaRecord, RefusedRecords } from "./refused-records.ts";
+import { loadRow } from "./stored-row.ts";
+
+export interface KafkaParkingTools {
+  readonly place: ParkingPlace;
+  readonly monotonic: () => number;
+  readonly nowMs: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** Adds the messages of a parked row, and calls `added` before anything else can happen. Rejects with why it cannot be sent. */
+  readonly add: (relation: Relation, row: PlannedRow, id: string, added: () => void) => Promise<void>;
+  /** Null: with transactions. Otherwise resolves when brokers have taken all that was added. */
+  readonly taken: (() => Promise<void>) | null;
+}
+
+/** Of one commit, at most: the record names each. */
+const mostRetried = 500;
+const retriesAtOnce = 8;
+
+export class KafkaParkingSet implements ParkingAtCommit {
+  readonly parking: KafkaParking;
+  readonly retry: ParkedRetry;
+  readonly refused: RefusedRecords;
+  /** Added, and parked as far as the state knows. */
+  readonly #retried = new Set<string>();
+  #waiters: (() => void)[] = [];
+
+  constructor(
+    { connectorId, parking: settings, sender }: Pick<KafkaSettings, "connectorId" | "parking" | "sender">,
+    private readonly events: TransportEvents,
+    private readonly tools: KafkaParkingTools,
+  ) {
+    const { place, monotonic, nowMs, sleep, taken } = tools;
+    const { store } = place;
+    this.refused = new RefusedRecords(store);
+    const warn = parkedWarner(connectorId, monotonic, (reason) => events.warning("parking", reason));
+    const changed = () => {
+      const { size, bytes } = this.parking.entries.parked;
+      if (size > 0) void this.retry.watch();
+      warn(size, bytes);
+    };
+    const failed = (error: unknown) => events.failed(toMillraceError(error));
+    this.parking = new KafkaParking({ connectorId, store, settings, monotonic, nowMs, changed, failed });
+    const { initialBackoffMs, maxBackoffMs } = sender;
+    this.retry = new ParkedRetry({
+      entries: this.parking.entries,
+      stored: async () => void (await this.parking.stored()),
+      // The state is told after the commit.
+      store: taken ? store : { ...store, delivered: async () => {} },
+      attempt: this.#attempt,
+      policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
+      maxInFlight: retriesAtOnce,
+      everyMs: settings.retryEveryMs,
+      ...{ monotonic, sleep, random: Math.random, failed },
+    });
+    this.parking.retry = this.retry;
+  }
+
+  async begin(retried: readonly string[]): Promise<void> {
+    for (const id of retried) await this.tools.place.store.delivered(id);
+    await Promise.all([this.parking.entries.load(), this.refused.load()]);
+    await this.retry.watch();
+  }
+
+  stored(): Promise<void> | null {
+    return this.parking.stored();
+  }
+
+  retried(): readonly string[] {
+    return [...this.#retried];
+  }
+
+  committed(retried: readonly string[]): void {
+    this.refused.taken();
+    if (retried.length > 0) void this.#note(retried);
+  }
+
+  /** A broker does not take it: the session ends, and the next one knows. */
+  async refuse(record: KafkaRecord, reason: string): Promise<void> {
+    const id = this.refused.sentAgain(record);
+    if (id === null) return await this.refused.add(record, reason);
+    const note = { at: new Date(this.tools.nowMs()).toISOString(), error: reason };
+    await this.tools.place.store.refused(id, [note], this.retry.askedUntil);
+  }
+
+  /** Rows of the stream up to this version never come again. */
+  passed(version: number): void {
+    const { entries } = this.parking;
+    if (entries.passed(version)) this.retry.reached();
+    if (entries.settled.size > 0) entries.sweep(version);
+  }
+
+  readonly #attempt: Attempt = async (request, signal) => {
+    const { add, taken } = this.tools;
+    while (this.#retried.size >= mostRetried && !signal.aborted)
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    signal.throwIfAborted();
+    const { relation, row } = loadRow(wholeBody(request.body));
+    try {
+      // A commit that has the message has to name it.
+      await add(
+        relation,
+        row,
+        request.idempotencyKey,
+        () => !taken && this.#retried.add(request.idempotencyKey),
+      );
+    } catch (error) {
+      return this.#refused(error);
+    }
+    if (taken) await taken();
+    else this.events.commit();
+    return { kind: "delivered" };
+  };
+
+  #refused(error: unknown): AttemptOutcome {
+    const failure = toMillraceError(error);
+    const note = { at: new Date(this.tools.nowMs()).toISOString(), error: failure.message };
+    const isFinal: boolean = isRefusal(failure);
+    if (isFinal) return { kind: "rejected", error: failure, note };
+    if (failure.code !== "sink_unreachable") throw failure;
+    return { kind: "retry", reason: failure.message, retryAfterMs: 0, note };
+  }
+
+  /** The record names them until the state knows. */
+  async #note(retried: readonly string[]): Promise<void> {
+    try {
+      for (const id of retried) {
+        if (!this.#retried.has(id)) continue;
+        await this.tools.place.store.delivered(id);
+        this.#retried.delete(id);
+      }
+    } catch (error) {
+      this.events.failed(toMillraceError(error));
+    }
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+}

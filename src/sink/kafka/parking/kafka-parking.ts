@@ -1,0 +1,179 @@
+// Rows of which no message can be sent are parked, and so is what comes later of their keys. They are in the state before the transaction
+// that would have held them is committed. What comes again after a restart is known by its id, which is the message's Idempotency-Key.
+
+import { formatLsn } from "../../../change/lsn.ts";
+import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
+import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
+import type { RetryView } from "../../delivery/parking/parking.ts";
+import { hasSpaceFor, parkingFull } from "../../delivery/parking/parking-limits.ts";
+import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
+import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
+import { IdempotencyKey } from "../../format/idempotency-key.ts";
+import type { KafkaTable } from "../message-writer.ts";
+import { storeRow } from "./stored-row.ts";
+
+export interface KafkaParkingOptions extends ParkedEntriesOptions {
+  readonly connectorId: string;
+  readonly store: ParkingStore;
+  readonly settings: ParkingSettings;
+  readonly nowMs: () => number;
+  /** The state does not take them. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** What is parked with one statement. */
+const mostTogether = 100;
+/** What may wait for the state. */
+const mostWaitingBytes = 8 * 1024 * 1024;
+const refusals: ReadonlySet<string> = new Set([
+  "kafka_message_too_large",
+  "sink_schema_rejected",
+  "sink_rejected_rows",
+]);
+const noColumns: readonly number[] = [];
+
+/** Whether the error is the row's, or its table's: others can be sent. */
+export function isRefusal(error: unknown): error is MillraceError {
+  return error instanceof MillraceError && refusals.has(error.code);
+}
+
+interface Waiting {
+  readonly message: Promise<ParkedMessage>;
+  readonly bytes: number;
+}
+
+export class KafkaParking {
+  readonly entries: ParkedEntries;
+  /** Set where both are made. */
+  retry: RetryView | null = null;
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
+  #storing: Promise<void> | null = null;
+
+  constructor(private readonly options: KafkaParkingOptions) {
+    this.entries = new ParkedEntries(options);
+  }
+
+  /** Whether the row is not to be sent now: it is parked already, or waits behind one that is, and is parked by this call. */
+  takes(table: KafkaTable, row: PlannedRow): boolean {
+    const { parked, settled, isEmpty } = this.entries;
+    if (isEmpty) return false;
+    const { schema, name } = table.relation;
+    const hashes = hashesOf(row);
+    const isClear = (index: typeof parked) =>
+      index.lacks(schema, name) || (hashes.length > 0 && index.isClearOf(schema, name, hashes));
+    if (isClear(parked) && isClear(settled)) return false;
+    const id = idOf(table, row);
+    const place = { hashes, version: row.context.version };
+    if (this.entries.has(id)) {
+      if (this.entries.cameAgain(id)) this.retry?.reached();
+      return true;
+    }
+    if (parked.ahead(schema, name, place) === null) return false;
+    this.#park(table, row, "behind", id, []);
+    return true;
+  }
+
+  /** No message of the row can be sent. Throws `error` where nothing is parked, and `parking_full`. */
+  refuse(table: KafkaTable, row: PlannedRow, error: MillraceError): void {
+    const { settings, nowMs } = this.options;
+    if (!settings.parksRefused) throw error;
+    const note = { at: new Date(nowMs()).toISOString(), error: error.message };
+    this.#park(table, row, "refused", idOf(table, row), [note]);
+  }
+
+  get hasCapacity(): boolean {
+    return this.#waitingBytes < mostWaitingBytes;
+  }
+
+  /** Null: all that was parked is in the state. Otherwise resolves when it is. */
+  stored(): Promise<void> | null {
+    return this.#storing;
+  }
+
+  #park(
+    table: KafkaTable,
+    row: PlannedRow,
+    cause: ParkedCause,
+    id: string,
+    attempts: readonly AttemptNote[],
+  ): void {
+    const { connectorId, settings } = this.options;
+    const { schema, name } = table.relation;
+    const body = storeRow(table.relation, row);
+    const { parked } = this.entries;
+    const request = { schema, table: name, idempotencyKey: id, body };
+    // While messages are sent again there will be space.
+    if (!this.retry?.isActive && !hasSpaceFor([request], parked, settings))
+      throw parkingFull(connectorId, request, parked, settings);
+    const entry = entryOf(table, row, id, body.length);
+    parked.add(entry);
+    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts };
+    const { commitTimeUs } = row.moment;
+    const position = row.position();
+    const firstLsn = position ? formatLsn(position.commitLsn) : null;
+    const message = Bun.zstdCompress(body).then((compressed) => ({
+      ...{ ...entry, ...facts, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
+      body: new Uint8Array(compressed),
+    }));
+    this.#waiting.push({ message, bytes: body.length });
+    this.#waitingBytes += body.length;
+    this.#storing ??= this.#store();
+    this.options.changed();
+  }
+
+  /** Ends when nothing waits. A failure ends the session. */
+  async #store(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        const some = this.#waiting.splice(0, mostTogether);
+        await this.options.store.park(await Promise.all(some.map(({ message }) => message)));
+        for (const { bytes } of some) this.#waitingBytes -= bytes;
+      }
+      this.#storing = null;
+    } catch (error) {
+      this.options.failed(error);
+      throw error;
+    }
+  }
+}
+
+/** None: it may be any row of the table. */
+function hashesOf({ identity, touches }: PlannedRow): readonly number[] {
+  return identity === null ? [] : touches;
+}
+
+function entryOf({ relation }: KafkaTable, row: PlannedRow, id: string, bytes: number): ParkedEntry {
+  const hashes = [...new Set(hashesOf(row))];
+  const { version, snapshot } = row.context;
+  return {
+    ...{ id, schema: relation.schema, table: relation.name, hashes, firstVersions: null, bytes },
+    ...{ isWide: hashes.length === 0, minVersion: version, maxVersion: version, versions: null },
+    isOfCopy: snapshot,
+  };
+}
+
+function idOf({ keyMaterial, identity: columns }: KafkaTable, row: PlannedRow): string {
+  const key = new IdempotencyKey(keyMaterial);
+  const { arena, identity, after, moment } = row;
+  key.addRow(arena, identity ?? after, identity ? columns : noColumns, moment);
+  return key.finish();
+}
+
+/** Types whose texts are JSON's numbers: int8, int2, int4. */
+const integers: ReadonlySet<number> = new Set([20, 21, 23]);
+
+/** JSON: a list of one object, or of none. A number with more digits than JavaScript keeps is a text. */
+function keysOf({ relation: { columns, key } }: KafkaTable, { arena, identity }: PlannedRow): string {
+  if (key.length === 0 || identity === null) return "[]";
+  const members = key.map((c) => {
+    const { name, typeOid } = columns[c]!;
+    const start = identity.starts[c]!;
+    const text = new TextDecoder().decode(arena.subarray(start, start + Math.max(0, identity.lengths[c]!)));
+    const isNumber = integers.has(typeOid) && Number.isSafeInteger(Number(text)) && text !== "";
+    return `${JSON.stringify(name)}:${isNumber ? text : JSON.stringify(text)}`;
+  });
+  return `[{${members.join(",")}}]`;
+}
