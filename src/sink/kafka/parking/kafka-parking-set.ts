@@ -87,8 +87,9 @@ export class KafkaParkingSet implements ParkingAtCommit {
   }
 
   committed(retried: readonly string[]): void {
-    this.refused.taken();
-    if (retried.length > 0) void this.#note(retried);
+    if (retried.length === 0) return;
+    this.refused.taken(retried);
+    void this.#note(retried);
   }
 
   /** A broker does not take it: the session ends, and the next one knows. */
@@ -123,8 +124,10 @@ export class KafkaParkingSet implements ParkingAtCommit {
     } catch (error) {
       return this.#refused(error);
     }
-    if (taken) await taken();
-    else this.events.commit();
+    if (taken) {
+      await taken();
+      this.refused.taken([request.idempotencyKey]);
+    } else this.events.commit();
     return { kind: "delivered" };
   };
 

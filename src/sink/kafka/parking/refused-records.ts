@@ -59,9 +59,10 @@ export class RefusedRecords {
     return this.#sentAgain.get(nameOf(record)) ?? null;
   }
 
-  /** Brokers have taken all that was sent. */
-  taken(): void {
-    this.#sentAgain.clear();
+  /** Brokers have taken the parked messages of these ids. */
+  taken(ids: readonly string[]): void {
+    const taken = new Set(ids);
+    for (const [name, id] of this.#sentAgain) if (taken.has(id)) this.#sentAgain.delete(name);
   }
 
   #keep(name: string, bytes: number, reason: string): void {

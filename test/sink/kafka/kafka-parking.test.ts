@@ -1,0 +1,149 @@
+// Rows that Kafka cannot take, over a parking in memory that outlives sessions: what a session that died between a commit and the state's
+// note has left, and what waits behind it.
+
+import { expect, test } from "bun:test";
+import { lsn } from "../../../src/change/lsn.ts";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
+import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
+import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
+import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
+import { compileTable } from "../../../src/sink/format/compiled-table.ts";
+import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
+import { MessageHeaders } from "../../../src/sink/kafka/message-headers.ts";
+import type { KafkaTable } from "../../../src/sink/kafka/message-writer.ts";
+import { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import { batches, type FixtureChange, relation, transaction } from "../../support/batch-fixture.ts";
+import { MemoryParking } from "../../support/memory-parking.ts";
+import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const relationOfT = relation("t", [
+  ["id", 23, "integer"],
+  ["v", 25, "text"],
+]);
+const settings = kafkaSettings(
+  sampleConfig("rig", {
+    ...sampleRequest(),
+    sink: {
+      kafka: {
+        connection: { brokers: ["127.0.0.1:1"] },
+        ...{ format: { native: {} }, topic_options: {} },
+        on_exhausted: { park: { max_messages: 3 } },
+      },
+    },
+  }),
+);
+const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
+const table: KafkaTable = {
+  ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
+  ...{ key: null, headers: new MessageHeaders(settings.messages, source), queues: [] },
+};
+const tooLarge = new MillraceError("kafka_message_too_large", "too large");
+const insert = (id: number, v: string): FixtureChange => ({
+  ...{ kind: "insert", relation: relationOfT },
+  after: [String(id), v],
+});
+
+class Session {
+  readonly added: string[] = [];
+  readonly failures: string[] = [];
+  commits = 0;
+  readonly set: KafkaParkingSet;
+
+  constructor(parking: MemoryParking) {
+    const store = parkingStoreOf(async (call) => parking.answer(call));
+    const events = {
+      ...{ retrying: () => {}, warning: () => {} },
+      commit: () => {
+        this.commits++;
+      },
+      failed: (error: MillraceError) => this.failures.push(error.code),
+    };
+    const add = async (_: unknown, row: PlannedRow, id: string, added: () => void) => {
+      const { starts, lengths } = row.after;
+      this.added.push(new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!)));
+      expect(id).toHaveLength(36);
+      added();
+    };
+    const place = { connectorId: "rig", store };
+    const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken: null };
+    this.set = new KafkaParkingSet(settings, events, tools);
+  }
+
+  /** Rows that hold "large" are refused. Returns those that are sent. */
+  write(...changes: FixtureChange[]): string[] {
+    const sent: string[] = [];
+    const rows = new ChangeRows(1, settings.encoding, [], null);
+    const outlet = {
+      addRow: (_: unknown, row: PlannedRow) => {
+        const { starts, lengths } = row.after;
+        const text = new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
+        if (this.set.parking.takes(table, row)) return;
+        if (text.includes("large")) this.set.parking.refuse(table, row, tooLarge);
+        else sent.push(text);
+      },
+      ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
+      ...{ hasCapacity: true, untilCapacity: async () => {} },
+    };
+    const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
+    for (const batch of batches([transaction(1, changes)], { from }))
+      for (let i = 0; i < batch.count; i++) rows.add(batch, i, table, outlet);
+    return sent;
+  }
+}
+
+const changes = [insert(1, "a"), insert(2, "large"), insert(2, "b"), insert(3, "c")];
+
+test("what is refused waits with what comes later of its key, and is known when it comes again", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await first.set.begin([]);
+  expect(first.write(...changes)).toEqual(["a", "c"]);
+  await first.set.stored();
+  expect(parking.parked.map(({ message }) => [message.cause, message.keys])).toEqual([
+    ["refused", '[{"id":2}]'],
+    ["behind", '[{"id":2}]'],
+  ]);
+  await first.set.retry.stop(AbortSignal.timeout(1_000));
+  const next = new Session(parking);
+  await next.set.begin([]);
+  expect(next.write(...changes)).toEqual(["a", "c"]);
+  await next.set.stored();
+  expect(parking.parkedEver.length).toBe(2);
+  parking.ask();
+  await waitFor("the retry", () => next.added.length === 2, { timeoutMs: 5_000 });
+  expect(next.added).toEqual(["large", "b"]);
+  await waitFor("both", () => next.set.retried().length === 2);
+  expect([next.commits > 0, parking.parked.length]).toEqual([true, 2]);
+  next.set.committed(next.set.retried());
+  await waitFor("the state to know", () => parking.parked.length === 0);
+  expect(next.set.retried()).toEqual([]);
+  expect(next.write(...changes, insert(2, "d"))).toEqual(["a", "c", "d"]);
+  await next.set.retry.stop(AbortSignal.timeout(1_000));
+});
+
+test("a message that was committed, and that the state takes for parked, is not sent again", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await first.set.begin([]);
+  first.write(...changes);
+  await first.set.stored();
+  parking.ask(({ cause }) => cause === "refused");
+  const [large] = parking.parked.map(({ message }) => message.id);
+  await first.set.retry.stop(AbortSignal.timeout(1_000));
+  const next = new Session(parking);
+  await next.set.begin([large!]);
+  expect(next.write(...changes)).toEqual(["a", "c"]);
+  await waitFor("what waited behind it", () => next.added.length === 1, { timeoutMs: 5_000 });
+  expect(next.added).toEqual(["b"]);
+  await next.set.retry.stop(AbortSignal.timeout(1_000));
+});
+
+test("full: the row that has no place says so", async () => {
+  const session = new Session(new MemoryParking());
+  await session.set.begin([]);
+  const many = [1, 2, 3, 4].map((id) => insert(id, "large"));
+  expect(() => session.write(...many)).toThrow("Parking is full: 3 messages");
+  await session.set.retry.stop(AbortSignal.timeout(1_000));
+});
