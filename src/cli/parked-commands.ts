@@ -1,4 +1,4 @@
-// The `parked` commands: what a receiver refused, and what waits behind it.
+// The `parked` commands: what was refused, and what waits behind it.
 
 import type { Parked, ParkedList, ParkedSelection } from "../connector/parked-message.ts";
 import { connectorPath } from "./apply-connectors.ts";

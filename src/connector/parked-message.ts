@@ -7,7 +7,9 @@ import { oneOf, patternWithoutNul, strictObject, timestamp } from "./request/sch
 const AttemptSchema = strictObject({
   at: timestamp(),
   status: Type.Optional(Type.Integer({ description: "Of the receiver's answer." })),
-  error: Type.Optional(Type.String({ description: "Why there was no answer." })),
+  error: Type.Optional(
+    Type.String({ description: "Why there was no answer; for Kafka why it could not be sent." }),
+  ),
   answer: Type.Optional(
     Type.String({ description: "What the receiver said: at most 1 KiB, without the request's secrets." }),
   ),
@@ -24,7 +26,7 @@ export const ParkedSchema = strictObject({
   }),
   cause: oneOf(["refused", "exhausted", "behind"], {
     description:
-      "`refused`: the receiver refused it. `exhausted`: its retries were used up. `behind`: a message of its key was parked before it.",
+      "`refused`: the receiver, the broker or the registry refused it. `exhausted`: its retries were used up. `behind`: a message of its key was parked before it.",
   }),
   keys: Type.Array(Type.Object({}, { additionalProperties: true }), {
     description: "The rows' keys, at most 100. A number with more digits than JavaScript keeps is a text.",
@@ -40,7 +42,10 @@ export const ParkedSchema = strictObject({
   discarded_at: Type.Optional(timestamp()),
   discarded_by: Type.Optional(Type.String({ description: "The credential that asked for it." })),
   body: Type.Optional(
-    Type.String({ description: "As it was sent, before compression. With `body=1` alone." }),
+    Type.String({
+      description:
+        "As it was sent, before compression; for Kafka the row as the source sent it. With `body=1` alone.",
+    }),
   ),
 });
 export type Parked = Static<typeof ParkedSchema>;

@@ -1,7 +1,7 @@
-// Parking: messages that a receiver refuses for ever, and those that wait behind them. Here is what a run and the state tell each other of
+// Parking: messages that a receiver or Kafka refuses for ever, and those that wait behind them. Here is what a run and the state tell each other of
 // it. parked-message.ts has what the API shows.
 
-/** Why a message is parked: the receiver refused it, it was tried for as long as it may be, or it waits behind one of its key. */
+/** Why a message is parked: it was refused, it was tried for as long as it may be, or it waits behind one of its key. */
 export type ParkedCause = "refused" | "exhausted" | "behind";
 
 /** One attempt to deliver a message. */

@@ -24,7 +24,7 @@ const details = {
     tags,
     summary: "List what is parked of a connector",
     description:
-      "Messages that the receiver refused, or whose retries were used up, and those that wait behind them; in the order in which they were " +
+      "Messages that were refused, or whose retries were used up, and those that wait behind them; in the order in which they were " +
       "parked. `next` is the `after` of the next page. With `state=Discarded`: those that were discarded in the last 7 days.",
   },
   getParked: {

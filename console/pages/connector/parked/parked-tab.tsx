@@ -14,7 +14,7 @@ const everyMs = 3_000;
 
 type Wish = { readonly what: "retry" | "discard"; readonly message: Parked | null };
 
-/** What the receiver refused, a page at a time, and what can be done with it. */
+/** What was refused, a page at a time, and what can be done with it. */
 export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
   const { api, access } = useConsole();
   const { id } = entry.connector;
@@ -32,7 +32,7 @@ export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
       <div class="row apart">
         <div>
           <h2 id="parked-title">Parked</h2>
-          <p class="small soft">What the receiver refused, and what waits behind it. The rest goes on.</p>
+          <p class="small soft">What was refused, and what waits behind it. The rest goes on.</p>
         </div>
         {canAct && hasAny && (
           <div class="row">
