@@ -25,19 +25,23 @@ export const GivenKeySchema = Type.Unsafe<Record<string, KeyValue>>(
   ),
 );
 
-/** What the schema does not say: which values a key may have. */
-export function keyViolations(keys: readonly GivenKey[]): readonly Violation[] {
-  return keys.flatMap((key, at) =>
-    Object.entries(key).flatMap(([name, value]) =>
-      ["string", "number", "boolean"].includes(typeof value)
-        ? []
-        : [{ path: pointerTo(at, name), message: "expected a text, a number or a boolean" }],
-    ),
+/** What the schema does not say: which values a key may have. `path`: where the key is in the request. */
+export function keyViolations(key: Readonly<Record<string, unknown>>, path: string): readonly Violation[] {
+  return Object.entries(key).flatMap(([name, value]) =>
+    isKeyValue(value)
+      ? []
+      : [
+          {
+            path: `${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`,
+            message: "expected a text, a number or a boolean",
+          },
+        ],
   );
 }
 
-function pointerTo(at: number, name: string): string {
-  return `/Replay/keys/${at}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+/** JSON has numbers that are beyond a double, as 1e400: they are given as a text. */
+function isKeyValue(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "boolean" || Number.isFinite(value);
 }
 
 export const ReplayResultSchema = strictObject(

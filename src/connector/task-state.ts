@@ -32,7 +32,7 @@ export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfi
   }
   if (replay) {
     const { schema, name, keys } = replay;
-    const violations = keyViolations(keys ?? []);
+    const violations = (keys ?? []).flatMap((key, at) => keyViolations(key, `/Replay/keys/${at}`));
     if (violations.length > 0) {
       throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
         violations,

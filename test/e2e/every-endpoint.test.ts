@@ -191,7 +191,7 @@ test("what became of a row", async () => {
   await connector.post({ id: "explained", source: source(), sink: webhook, disabled: true });
   const query = { schema: "public", name: "orders", key: '{"id":7}' };
   expect(seen(await connector.explain.get({ query })).data).toMatchObject({ state: "Unknown", open: null });
-  expect(seen(await connector.explain.get({ query: { name: "orders", key: "7" } })).status).toBe(422);
+  expect(seen(await connector.explain.get({ query: { ...query, key: "[7]" } })).status).toBe(422);
   expect(seen(await connector.delete()).status).toBe(204);
 });
 

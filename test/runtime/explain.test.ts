@@ -174,6 +174,11 @@ test("a row that was not there is not guessed at; what does not fit is refused a
   expect(await errors("t", { id: "x" })).toEqual([422, ["/key/id"]]);
   expect(await errors("t", { no: 1 })).toEqual([422, ["/key/no", "/key/id"]]);
   expect(await errors("t", [1])).toEqual([422, ["/key"]]);
+  // What the state could not be asked for.
+  expect(await errors("t", { id: "a\u0000" })).toEqual([422, ["/key/id"]]);
+  expect(await errors("t", { id: "\ud800" })).toEqual([422, ["/key/id"]]);
+  expect(await errors("t", { id: { deep: 1 } })).toEqual([422, ["/key/id"]]);
+  expect((await errors("t\u0000", { id: 1 }))[0]).toBe(400);
   expect((await ask("nothing", "t", { id: 1 })).status).toBe(404);
 });
 

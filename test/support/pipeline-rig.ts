@@ -359,9 +359,13 @@ export class PipelineRig implements AsyncDisposable {
     more: Partial<VerifySpec> = {},
   ): Promise<VerifyResult> {
     const spec = { database: this.sourceDatabase, schema: "public", name, repair, ...more };
-    const outcome = await this.#rigTasks.offer({ Verify: spec }, this.#tasks);
-    if (outcome instanceof Error) throw outcome;
-    return outcome as VerifyResult;
+    for (let attempt = 1; ; attempt++) {
+      const outcome = await this.#rigTasks.offer({ Verify: spec }, this.#tasks);
+      if (!(outcome instanceof Error)) return outcome as VerifyResult;
+      // The service tries it again later, too.
+      if (toMillraceError(outcome).code !== "table_changed" || attempt === 5) throw outcome;
+      await Bun.sleep(200);
+    }
   }
 
   /** Waits until every table of the source's schema public has the same rows at the sink, compared as text. */

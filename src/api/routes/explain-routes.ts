@@ -2,9 +2,11 @@
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
+import { keyViolations } from "../../connector/replay.ts";
 import { invalidRequest } from "../../connector/request/check-request.ts";
-import { strictObject } from "../../connector/request/schema-forms.ts";
+import { patternWithoutNul, strictObject } from "../../connector/request/schema-forms.ts";
 import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
+import { unusableParts } from "../guards/unusable-json.ts";
 import { problems, schemas } from "../openapi/named-schemas.ts";
 import type { ExplainService } from "../services.ts";
 
@@ -18,8 +20,14 @@ const detail = {
 };
 
 const ExplainQuery = strictObject({
-  schema: Type.Optional(Type.String({ minLength: 1, description: "Of the table. Left out: `public`." })),
-  name: Type.String({ minLength: 1, description: "Of the table." }),
+  schema: Type.Optional(
+    Type.String({
+      minLength: 1,
+      pattern: patternWithoutNul,
+      description: "Of the table. Left out: `public`.",
+    }),
+  ),
+  name: Type.String({ minLength: 1, pattern: patternWithoutNul, description: "Of the table." }),
   key: Type.String({
     minLength: 2,
     maxLength: 65_536,
@@ -52,8 +60,12 @@ function keyOf(text: string): Readonly<Record<string, unknown>> {
   } catch {
     key = null;
   }
-  if (typeof key === "object" && key !== null && !Array.isArray(key)) return key as Record<string, unknown>;
-  throw invalidRequest([
-    { path: "/key", message: 'expected a JSON object of the key\'s columns, as {"id":7}' },
-  ]);
+  const message = 'expected a JSON object of the key\'s columns, as {"id":7}';
+  if (typeof key !== "object" || key === null || Array.isArray(key))
+    throw invalidRequest([{ path: "/key", message }]);
+  const values = key as Record<string, unknown>;
+  const notScalar = keyViolations(values, "/key");
+  const violations = notScalar.length > 0 ? notScalar : unusableParts({ key });
+  if (violations.length > 0) throw invalidRequest(violations);
+  return values;
 }

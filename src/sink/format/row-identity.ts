@@ -23,9 +23,12 @@ export function identityHash(arena: Uint8Array, view: TupleView, columns: readon
   return hash;
 }
 
-/** A hash of a row's key, 64 bits: rows that share it are taken for one. Null where the tuple does not hold the key. */
+/** Not known to anybody who chooses keys: two keys that share a hash would be taken for one, and one of the rows left out. */
+const secret = crypto.getRandomValues(new BigUint64Array(1))[0]!;
+
+/** A hash of a row's key, 64 bits: rows that share it are taken for one. It holds in this thread alone. Null where the tuple does not hold the key. */
 export function keyHash(arena: Uint8Array, view: TupleView, key: readonly number[]): bigint | null {
-  let hash = 0n;
+  let hash = secret;
   for (const column of key) {
     const length = view.lengths[column]!;
     if (length < 0 || view.packed.includes(column)) return null;
@@ -37,7 +40,7 @@ export function keyHash(arena: Uint8Array, view: TupleView, key: readonly number
 
 /** `keyHash` of a row whose key has these texts. */
 export function keyTextsHash(key: RowKey): bigint {
-  return key.reduce((hash, text) => Bun.hash.wyhash(encoder.encode(text), hash) as bigint, 0n);
+  return key.reduce((hash, text) => Bun.hash.wyhash(encoder.encode(text), hash) as bigint, secret);
 }
 
 /** The texts of a row's key; null where the tuple does not hold them. */

@@ -4,18 +4,17 @@
 import type { Lsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { DurableRanges } from "../../copy-sink.ts";
-import type { RowMoment } from "../../format/idempotency-key.ts";
 import { keyTextsHash } from "../../format/row-identity.ts";
 import type { ReplayOf } from "../../replay-sink.ts";
 import { replayMark } from "../record/chunked-copy.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { CopySubject } from "./copy-context.ts";
 import type { RecordedCopies } from "./recorded-copies.ts";
-import { replayMoment } from "./replay.ts";
+import { type MomentOf, replayMoment } from "./replay.ts";
 
 export interface BesideRecord {
   /** Tells its rows from those of others in their idempotency keys; null: their point does. */
-  readonly moment: RowMoment | null;
+  readonly moment: MomentOf | null;
   /** The rows that are to come whole; null: every one that the stream brings in part. */
   readonly wanted: Set<bigint> | null;
   /** Goes on with the ranges that are delivered. Null: none are recorded. */
@@ -64,7 +63,7 @@ export class CopyRecord implements BesideRecord {
 
 /** Of rows that are sent again. */
 export class ReplayRecord implements BesideRecord {
-  readonly moment: RowMoment;
+  readonly moment: MomentOf;
   readonly wanted: Set<bigint> | null;
   /** Ranges that another replay, or a copy, has recorded do not count for this one. */
   readonly #mark: string;
@@ -74,7 +73,7 @@ export class ReplayRecord implements BesideRecord {
     private readonly recorded: RecordedCopies,
     private readonly replay: ReplayOf,
   ) {
-    this.moment = replayMoment(replay.id);
+    this.moment = (version) => replayMoment(replay.id, version);
     this.wanted = replay.keys && new Set(replay.keys.map(keyTextsHash));
     this.#mark = replayMark(subject.shape, replay.id);
   }

@@ -4,6 +4,9 @@ import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
 
+/** What the idempotency keys of a copy's rows have of it, by the version of the rows. */
+export type MomentOf = (version: number) => RowMoment;
+
 /**
  * Why rows of the table cannot be sent again beside the stream; null: they can. The key of a table whose replica identity is an index is that
  * index: so each change tells the key of its row, though not always the primary key.
@@ -25,13 +28,13 @@ export function replayBlocker({ relation, coverage }: TableShape, filter: Operat
 }
 
 /**
- * The same for each attempt of a replay, and another one for every other replay. Ids of tasks are UUIDs of version 7: the keys have their
- * time.
+ * Of rows that a replay sends with this version. An attempt that begins anew has another version and other values, so its keys are others too: a
+ * receiver that knows the earlier key would drop the newer row. Ids of tasks are UUIDs of version 7: the keys have their time.
  */
-export function replayMoment(id: string): RowMoment {
+export function replayMoment(id: string, version: number): RowMoment {
   const timeMs = /^[0-9a-f]{8}-[0-9a-f]{4}-7/i.test(id)
     ? Number.parseInt(id.slice(0, 13).replace("-", ""), 16)
     : 0;
-  const ordinal = Number(BigInt.asUintN(32, Bun.hash.wyhash(id) as bigint));
+  const ordinal = Number(BigInt.asUintN(32, Bun.hash.wyhash(`${id} ${version}`) as bigint));
   return { commitTimeUs: timeMs * 1000, ordinal, part: RowPart.replay };
 }

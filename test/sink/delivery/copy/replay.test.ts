@@ -45,14 +45,15 @@ describe("which tables can be sent again", () => {
   });
 });
 
-test("a replay has the same moment in each attempt, with the time of its task, and another one has another", () => {
+test("rows of a replay have a moment by their version, with the time of its task, and those of another one have another", () => {
   const id = "01980a4e-5f0c-7000-8a51-2f9de1c0a7b3";
-  const moment = replayMoment(id);
-  expect(replayMoment(id)).toEqual(moment);
+  const moment = replayMoment(id, 7);
+  expect(replayMoment(id, 7)).toEqual(moment);
+  expect(replayMoment(id, 8).ordinal).not.toBe(moment.ordinal);
   expect(moment).toMatchObject({ commitTimeUs: 0x01980a4e5f0c * 1000, part: RowPart.replay });
   expect(moment.ordinal).toBeLessThan(2 ** 32);
-  expect(replayMoment("01980a4e-5f0c-7000-8a51-2f9de1c0a7b4").ordinal).not.toBe(moment.ordinal);
-  expect(replayMoment("anything").commitTimeUs).toBe(0);
+  expect(replayMoment("01980a4e-5f0c-7000-8a51-2f9de1c0a7b4", 7).ordinal).not.toBe(moment.ordinal);
+  expect(replayMoment("anything", 7).commitTimeUs).toBe(0);
 });
 
 test("ranges of a replay are of the table as it is, and neither those of a copy nor of another replay", () => {

@@ -78,7 +78,7 @@ describe("by keys", () => {
     expect(keysThatWentBack(rowsOf(receiver, "m"))).toEqual([]);
   });
 
-  test("the same task sends the same rows under the same keys, and another one under others", async () => {
+  test("a key stands for one body: an attempt that reads the rows again has other keys, and so has another task", async () => {
     await using stage = await streaming(
       "create table m (id int primary key, v text); insert into m select g, 'v' from generate_series(1, 30) g",
       { sink: { batch: { max_batch_size: 7 } } },
@@ -93,10 +93,7 @@ describe("by keys", () => {
     const keysOf = async (id: string) => {
       const from = receiver.requests.length;
       await sent(stage, spec, id);
-      return receiver.requests
-        .slice(from)
-        .map(({ headers }) => headers["idempotency-key"])
-        .sort();
+      return receiver.requests.slice(from).map(({ headers }) => headers["idempotency-key"]);
     };
     const id = "01980a4e-5f0c-7000-8a51-2f9de1c0a7b3";
     const first = await keysOf(id);
@@ -104,9 +101,9 @@ describe("by keys", () => {
     await stage.life.kill();
     await stage.start();
     await stage.untilRealtime();
-    expect(await keysOf(id)).toEqual(first);
+    const second = await keysOf(id);
     const other = await keysOf("01980a4e-5f0c-7000-8a51-2f9de1c0a7b4");
-    expect(other.some((key) => first.includes(key))).toBe(false);
+    expect(new Set([...first, ...second, ...other]).size).toBe(9);
   });
 
   test("keys of all kinds of types, of several columns and of odd names are read as deliveries show them", async () => {
