@@ -38,7 +38,7 @@ function whyUnsupported({ source, sink }: ConnectorConfig): string | null {
 function whyNotNow({ disabled }: ConnectorConfig, status: ConnectorStatus, isAsked: boolean): string | null {
   const { state, status: health, progress, last_error: lastError } = status;
   if (disabled) return "The connector is disabled: enable it first.";
-  // If its slot is there after all, the run goes on where it stood.
+  // Nobody knows whether its slot is there. If it is, all is compared for nothing.
   if (state.shutdown) return null;
   if (health.failed && (isAsked || resumableCodes.has(lastError?.code ?? ""))) return null;
   if (isAsked) return "The connector was told to resume already, and is about to.";

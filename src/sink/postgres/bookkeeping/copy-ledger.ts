@@ -31,7 +31,7 @@ export class CopyLedger {
   }
 
   holds(relation: Relation): boolean {
-    return this.#of(relation) !== null;
+    return this.recordOf(relation) !== null;
   }
 
   /** Whether the target of this name has rows of a void copy: the source may have deleted some of them. */
@@ -66,7 +66,7 @@ export class CopyLedger {
 
   /** Whether the table's valid copy has missed changes, and is still to be compared with the source. */
   isUnproved(relation: Relation): boolean {
-    return this.#of(relation)?.isUnproved === true;
+    return this.recordOf(relation)?.isUnproved === true;
   }
 
   /** The OIDs of those. */
@@ -78,7 +78,7 @@ export class CopyLedger {
 
   /** The table's rows equal the source's. Durable with the open transaction. */
   async proved(client: Client, relation: Relation): Promise<void> {
-    const record = this.#of(relation);
+    const record = this.recordOf(relation);
     if (record === null || !record.isUnproved) return;
     await recordProof(client, this.connectorId, record);
     this.undo.changed(() => this.add(record));
@@ -91,7 +91,7 @@ export class CopyLedger {
   }
 
   stateOf(relation: Relation): CopyState {
-    const record = this.#of(relation);
+    const record = this.recordOf(relation);
     // A valid copy includes a change from before its point, whatever the table's shape was then.
     if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
     const { point, first } = record;
@@ -112,7 +112,7 @@ export class CopyLedger {
   /** Updates the identities of valid copies, as the selection may have changed. Durable as `void` is. */
   async updateIdentities(client: Client, tables: readonly TableShape[]): Promise<void> {
     for (const table of tables) {
-      const record = this.#of(table.relation);
+      const record = this.recordOf(table.relation);
       const identity = copyFingerprint(table);
       if (!record || record.identity === identity) continue;
       await recordCopy(client, this.connectorId, { ...record, identity });
@@ -152,7 +152,7 @@ export class CopyLedger {
   }
 
   async voidOf(client: Client, relation: Relation): Promise<void> {
-    const record = this.#of(relation);
+    const record = this.recordOf(relation);
     if (record) await this.void(client, [record]);
   }
 
@@ -186,8 +186,8 @@ export class CopyLedger {
     return record.targets.length === 0 || record.targets.at(-1) === this.#target(record);
   }
 
-  /** The table's valid copy, which may be recorded under an earlier name of the table. */
-  #of(relation: Relation): TableCopyRecord | null {
+  /** The table's valid copy, which may be recorded under an earlier name of the table; null: there is none. */
+  recordOf(relation: Relation): TableCopyRecord | null {
     const own = this.#byName.get(qualifiedName(relation));
     if (own && countsFor(own, relation.id)) return own;
     return this.#byName.values().find((record) => countsFor(record, relation.id)) ?? null;

@@ -9,7 +9,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { hasOtherUniqueIndex } from "../copy/incremental-eligibility.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable } from "../schema/target-table.ts";
-import { voidCopies } from "./bookkeeping.ts";
+import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { ShapeLedger } from "./shape-ledger.ts";
 
@@ -31,9 +31,12 @@ export async function resumeAt(
   checkpoint: Checkpoint,
   known: KnownCopies,
 ): Promise<void> {
-  const lost: TableShape[] = [];
-  for (const table of known.tables)
-    if (known.ledger.holds(table.relation) && !(await isComparable(client, table, known))) lost.push(table);
+  const lost: TableCopyRecord[] = [];
+  for (const table of known.tables) {
+    // Under the name that the table had when it was copied.
+    const record = known.ledger.recordOf(table.relation);
+    if (record !== null && !(await isComparable(client, table, known))) lost.push(record);
+  }
   const at = formatLsn(checkpoint.resumeLsn);
   await client.query("begin");
   try {
@@ -48,11 +51,7 @@ export async function resumeAt(
       "update millrace.table_shape set since = least(since, $2::pg_lsn) where connector_id = $1",
       [connectorId, at],
     );
-    await voidCopies(
-      client,
-      connectorId,
-      lost.map(({ relation }) => relation),
-    );
+    await voidCopies(client, connectorId, lost);
     // In a log that was set back, places come again that a history has already: it gets nothing until it is compared, and begins anew then.
     await client.query(
       "update millrace.table_history set is_reconciled = false, is_begun = is_begun and $2 where connector_id = $1",

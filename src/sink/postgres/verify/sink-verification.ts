@@ -34,6 +34,8 @@ export class SinkVerification implements VerifySink {
   async resume(checkpoint: Checkpoint, tables: readonly TableShape[]): Promise<void> {
     const { ledger, shapes } = this.tables;
     const canCompare = !hasOneSession(this.config.connection);
+    // `prepare`, which tells what shares a target, comes later.
+    this.naming.claim(tables);
     await this.apply.guard(async (client) => {
       await this.tables.dropBegun(client);
       const known = { tables, ledger, shapes, naming: this.naming, canCompare };
