@@ -51,7 +51,7 @@ export function ConnectorPage({ id, tab }: ConnectorPageProps) {
         <>
           <ConnectorHead entry={shown.entry} />
           <Tabs
-            {...{ id, tab, parks: sinkKind(shown.entry.connector) === "Webhook" }}
+            {...{ id, tab, sink: sinkKind(shown.entry.connector) }}
             setAside={needyTables(shown.entry.status).length}
           />
           <Tab entry={shown.entry} tab={tab} />
@@ -73,11 +73,16 @@ const tabNames: Readonly<Record<ConnectorTab, string>> = {
 
 interface TabsProps extends ConnectorPageProps {
   readonly setAside: number;
-  /** Its sink is of a kind that can park messages, and keep receipts. */
-  readonly parks: boolean;
+  readonly sink: ReturnType<typeof sinkKind>;
 }
 
-function Tabs({ id, tab, setAside, parks }: TabsProps) {
+/** A sink of messages can park them; one to a webhook can keep receipts, too. */
+function hasTab(sink: TabsProps["sink"], tab: ConnectorTab): boolean {
+  if (tab === "parked") return sink !== "Postgres";
+  return tab !== "rows" || sink === "Webhook";
+}
+
+function Tabs({ id, tab, setAside, sink }: TabsProps) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     // On a phone there is no room for all.
@@ -86,7 +91,7 @@ function Tabs({ id, tab, setAside, parks }: TabsProps) {
   return (
     <nav class="tabs" aria-label="Parts of the connector" ref={nav}>
       {connectorTabs
-        .filter((name) => parks || (name !== "parked" && name !== "rows"))
+        .filter((name) => hasTab(sink, name))
         .map((name) => (
           <Link
             key={name}

@@ -101,7 +101,7 @@ function deletion(connector: Config): readonly string[] {
 }
 
 function parkedToo(connector: Config): readonly string[] {
-  return sinkKind(connector) === "Webhook" ? ["Messages that are parked are discarded."] : [];
+  return sinkKind(connector) !== "Postgres" ? ["Messages that are parked are discarded."] : [];
 }
 
 const forcedDeletion: readonly string[] = [

@@ -2,12 +2,13 @@ import { useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Parked } from "../../../../src/connector/parked-message.ts";
 import { answer } from "../../../api/client.ts";
+import { TableName } from "../../../connector/table-name.tsx";
 import { useConsole } from "../../../console-context.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/confirm.tsx";
-import { Failure } from "../../../parts/notice.tsx";
+import { Failure, ReadOnlyNote } from "../../../parts/notice.tsx";
 import { useLoaded } from "../../../store/use-loaded.ts";
-import { ParkedItem } from "./parked-item.tsx";
+import { keyWords, ParkedItem } from "./parked-item.tsx";
 
 const pageSize = 50;
 const everyMs = 3_000;
@@ -34,6 +35,7 @@ export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
           <h2 id="parked-title">Parked</h2>
           <p class="small soft">What was refused, and what waits behind it. The rest goes on.</p>
         </div>
+        {!canAct && <ReadOnlyNote />}
         {canAct && hasAny && (
           <div class="row">
             <Button onClick={() => setWish({ what: "retry", message: null })}>Send all again</Button>
@@ -86,9 +88,15 @@ function ParkedDialog({ entry, wish: { what, message }, onDone, onClose }: Parke
   };
   const object = message ? "this message" : "all that is parked";
   const isIdle = status.state.shutdown || status.state.disabled || status.status.failed;
+  const named = message && (
+    <p>
+      <TableName schema={message.schema} name={message.table} /> <code>{keyWords(message)}</code>
+    </p>
+  );
   if (what === "discard")
     return (
       <Confirm {...{ title: `Discard ${object}`, action: "Discard", isDangerous: true, run, onClose }}>
+        {named}
         <p>
           {message ? "Its rows are" : "The rows are"} never sent, and cannot be brought back from here. Who
           asked for it, and when, is kept for 7 days.
@@ -98,6 +106,7 @@ function ParkedDialog({ entry, wish: { what, message }, onDone, onClose }: Parke
     );
   return (
     <Confirm {...{ title: `Send ${object} again`, action: "Send again", run, onClose }}>
+      {named}
       <p>The rows of each key go in their order. What is refused again stays, with all behind it.</p>
       {isIdle && <p class="small strong">The connector does not run now: it happens when it does.</p>}
     </Confirm>

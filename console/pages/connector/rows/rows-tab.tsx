@@ -1,13 +1,15 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Explanation } from "../../../../src/connector/explanation.ts";
 import { answer } from "../../../api/client.ts";
+import { ApiProblem } from "../../../api/problem.ts";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { TextField } from "../../../parts/field.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { TimeAgo } from "../../../parts/time-ago.tsx";
+import { Link } from "../../../route/link.tsx";
 import { moments, stateTones } from "./explained.ts";
 
 interface Question {
@@ -20,11 +22,11 @@ interface Question {
 export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
   const { api } = useConsole();
   const { id, limits } = entry.connector;
-  const [question, setQuestion] = useState<Question>({ schema: "public", name: "", key: '{"id":1}' });
+  const [question, setQuestion] = useState<Question>({ schema: "public", name: "", key: "" });
   const [found, setFound] = useState<Explanation | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
-  const change = (part: Partial<Question>) => setQuestion({ ...question, ...part });
+  const change = (part: Partial<Question>) => setQuestion((before) => ({ ...before, ...part }));
   const ask = async () => {
     setBusy(true);
     try {
@@ -37,6 +39,11 @@ export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
       setBusy(false);
     }
   };
+  const problems = problemsOf(error);
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    form.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus();
+  }, [error]);
   return (
     <section class="stack" aria-labelledby="rows-title">
       <div>
@@ -51,19 +58,33 @@ export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
       )}
       <form
         class="stack"
+        ref={form}
         onSubmit={(event) => {
           event.preventDefault();
           if (!isBusy) void ask();
         }}
       >
-        <TextField label="Schema" value={question.schema} onValue={(schema) => change({ schema })} required />
-        <TextField label="Table" value={question.name} onValue={(name) => change({ name })} required />
+        <div class="two-fields">
+          <TextField
+            {...{ label: "Schema", name: "schema", required: true, error: problems?.schema ?? null }}
+            value={question.schema}
+            onValue={(schema) => change({ schema })}
+          />
+          <TextField
+            {...{ label: "Table", name: "name", required: true, error: problems?.name ?? null }}
+            value={question.name}
+            onValue={(name) => change({ name })}
+          />
+        </div>
         <TextField
-          label="Key"
-          hint="As JSON, with values as the receiver sees them"
+          {...{ label: "Key", name: "key", required: true, error: problems?.key ?? null }}
+          hint={
+            <>
+              As JSON, with values as the receiver sees them: <code>{'{"id":7}'}</code>
+            </>
+          }
           value={question.key}
           onValue={(key) => change({ key })}
-          required
         />
         <div>
           <Button kind="primary" type="submit" isBusy={isBusy}>
@@ -71,31 +92,52 @@ export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
           </Button>
         </div>
       </form>
-      {error !== null && <Failure title="The row cannot be looked up" error={error} />}
-      {found && <Found found={found} />}
+      {error !== null && problems === null && <Failure title="The row cannot be looked up" error={error} />}
+      {found && <Found {...{ id: id ?? "", found }} />}
     </section>
   );
 }
 
-function Found({ found }: { readonly found: Explanation }) {
-  const { state, summary, receipts, open } = found;
+/** What is wrong, at the fields; null: not all of it is about one of them. */
+function problemsOf(error: unknown): Partial<Question> | null {
+  if (!(error instanceof ApiProblem) || error.fields.length === 0) return null;
+  const found: Partial<Record<keyof Question, string>> = {};
+  for (const { path, message } of error.fields) {
+    const [, field = "", ...rest] = path.split("/");
+    if (field !== "schema" && field !== "name" && field !== "key") return null;
+    const text = rest.length > 0 ? `${rest.join("/")}: ${message}` : message;
+    found[field] = found[field] ? `${found[field]}; ${text}` : text;
+  }
+  return found;
+}
+
+function Found({ id, found }: { readonly id: string; readonly found: Explanation }) {
+  const { state, summary, receipts, open, parked } = found;
+  const timeline = moments(found);
   return (
     <div class="stack" role="status">
       <p>
         <Badge tone={stateTones[state]}>{state}</Badge> {summary}
       </p>
-      <ol class="tasks">
-        {moments(found).map(({ at, tone, word, text, key }, index) => (
-          <li class="task" key={`${key}${index}`}>
-            <div class="task-head">
-              <Badge tone={tone}>{word}</Badge>
-              <h3>{text}</h3>
-              <span class="small soft made">{at === null ? "now" : <TimeAgo at={at} />}</span>
-            </div>
-            {key !== null && <code class="small soft">{key}</code>}
-          </li>
-        ))}
-      </ol>
+      {parked.length > 0 && (
+        <p>
+          <Link to={{ page: "connector", id, tab: "parked" }}>See what is parked</Link>
+        </p>
+      )}
+      {timeline.length > 0 && (
+        <ol class="tasks">
+          {timeline.map(({ at, tone, word, text, key }, index) => (
+            <li class="task" key={`${key}${index}`}>
+              <div class="task-head">
+                <Badge tone={tone}>{word}</Badge>
+                <h3>{text}</h3>
+                <span class="small soft made">{at === null ? "now" : <TimeAgo at={at} />}</span>
+              </div>
+              {key !== null && <code class="small soft">{key}</code>}
+            </li>
+          ))}
+        </ol>
+      )}
       {open === null && receipts.hours > 0 && (
         <p class="small soft">
           What is on its way is not known here: the connector does not run, or on another replica.
