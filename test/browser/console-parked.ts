@@ -104,3 +104,24 @@ test("whoever may only read sees the list, and no action or body", async () => {
   expect(await page.$$("main section button")).toEqual([]);
   expect(opened.complaints.filter((text) => !/status of 401/.test(text))).toEqual([]);
 }, 60_000);
+
+test("a connector to Kafka has the tab, too, and none for rows, which have no receipts there", async () => {
+  const connection = { ...stage.server.connection("shop"), ssl_mode: "Prefer" };
+  await stage.console.api.createConnector("messages", {
+    disabled: true,
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: {
+      kafka: {
+        ...{ connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} },
+        on_exhausted: { park: {} },
+      },
+    },
+  });
+  await using opened = await stage.open("messages", "parked");
+  const { page } = opened;
+  await waitFor("the list", async () => (await textOf(page)).includes("Nothing is parked."));
+  const tabs = await page.$$eval(".tabs a", (all) => all.map((tab) => tab.textContent));
+  expect(tabs).toContain("Parked");
+  expect(tabs).not.toContain("Find a row");
+  expect(opened.complaints).toEqual([]);
+});
