@@ -2,6 +2,7 @@
 
 import { type Static, Type } from "@sinclair/typebox";
 import type { Violation } from "../errors/millrace-error.ts";
+import { pointerMember } from "../errors/pointer-member.ts";
 import { strictObject } from "./request/schema-forms.ts";
 
 /** Of one task. */
@@ -32,7 +33,7 @@ export function keyViolations(key: Readonly<Record<string, unknown>>, path: stri
       ? []
       : [
           {
-            path: `${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`,
+            path: `${path}/${pointerMember(name)}`,
             message: "expected a text, a number or a boolean",
           },
         ],

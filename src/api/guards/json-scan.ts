@@ -1,6 +1,8 @@
 // Finds what JSON.parse hides: how deeply a text is nested, and which keys an object repeats. JSON.parse keeps the last
 // of two equal keys; another reader may keep the first, so that one checks what the other does not execute.
 
+import { pointerMember } from "../../errors/pointer-member.ts";
+
 export interface JsonScan {
   /** JSON pointers of repeated keys. */
   readonly repeatedKeys: readonly string[];
@@ -90,6 +92,6 @@ function endOfString(text: string, start: number): number {
 
 /** RFC 6901. Long keys are shortened, because the pointer is for people. */
 function pointer(container: Container): string {
-  const member = String(container.member).slice(0, 100).replaceAll("~", "~0").replaceAll("/", "~1");
+  const member = pointerMember(String(container.member).slice(0, 100));
   return `${container.path}/${member}`;
 }

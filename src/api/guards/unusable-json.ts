@@ -1,6 +1,7 @@
 // Finds JSON values that the service cannot use. They would otherwise fail deep inside, as internal errors.
 
 import type { Violation } from "../../errors/millrace-error.ts";
+import { pointerMember } from "../../errors/pointer-member.ts";
 
 const maxFound = 100;
 
@@ -28,7 +29,7 @@ function visit(value: unknown, path: string, found: Violation[]): void {
         found.push(unstorable(path));
         continue;
       }
-      const at = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const at = `${path}/${pointerMember(key)}`;
       if (shownBy.has(key)) found.push({ path: at, message: "unknown key" });
       else visit(member, at, found);
     }

@@ -1,6 +1,7 @@
 // Applies a merge patch to a stored connector, and refuses changes that would make it another connector.
 
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
+import { pointerMember } from "../../errors/pointer-member.ts";
 import { withImpliedSettings } from "../config/kafka/implied-settings.ts";
 import { transactionalId } from "../config/kafka-config.ts";
 import { unbuiltSinkKinds } from "../config/sink-config.ts";
@@ -78,9 +79,7 @@ function withNulls(target: JsonValue, patch: JsonValue): JsonValue {
 /** JSON pointers of nulls in the patch. */
 function nullPaths(patch: JsonValue, at = ""): string[] {
   if (!isJsonObject(patch)) return patch === null ? [at] : [];
-  return Object.entries(patch).flatMap(([key, value]) =>
-    nullPaths(value, `${at}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`),
-  );
+  return Object.entries(patch).flatMap(([key, value]) => nullPaths(value, `${at}/${pointerMember(key)}`));
 }
 
 function requireKnownKeys(value: JsonValue, removed: ReadonlySet<string>): void {

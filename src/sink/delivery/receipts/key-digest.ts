@@ -3,6 +3,7 @@
 
 import { identityHash } from "../../format/row-identity.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
+import { tupleOfTexts } from "./tuple-of-texts.ts";
 
 export interface KeyDigest {
   /** `identityHash`, unsigned. */
@@ -11,7 +12,6 @@ export interface KeyDigest {
   readonly check: number;
 }
 
-const encoder = new TextEncoder();
 const prime = 0x85ebca6b;
 
 /** The second hash of the given columns, 16 bits. */
@@ -32,17 +32,6 @@ export function rowDigest(arena: Uint8Array, view: TupleView, columns: readonly 
 
 /** Of a row whose key has these texts. */
 export function textsDigest(key: readonly string[]): KeyDigest {
-  const texts = key.map((text) => encoder.encode(text));
-  const arena = new Uint8Array(texts.reduce((sum, { length }) => sum + length, 0));
-  const starts = new Int32Array(texts.length);
-  const lengths = new Int32Array(texts.length);
-  let at = 0;
-  texts.forEach((text, i) => {
-    arena.set(text, at);
-    starts[i] = at;
-    lengths[i] = text.length;
-    at += text.length;
-  });
-  const columns = texts.map((_, i) => i);
-  return rowDigest(arena, { starts, lengths } as TupleView, columns);
+  const { arena, view, columns } = tupleOfTexts(key);
+  return rowDigest(arena, view, columns);
 }

@@ -3,6 +3,7 @@
 
 import type { KeyColumn } from "../../../connector/receipts.ts";
 import type { Violation } from "../../../errors/millrace-error.ts";
+import { pointerMember } from "../../../errors/pointer-member.ts";
 import { TypeOid } from "../../format/values/type-oid.ts";
 
 export type KeyTexts =
@@ -28,7 +29,7 @@ export function keyTexts(columns: readonly KeyColumn[], key: Readonly<Record<str
 }
 
 function pathOf(name: string): string {
-  return `/key/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  return `/key/${pointerMember(name)}`;
 }
 
 const integers: ReadonlySet<number> = new Set([TypeOid.int2, TypeOid.int4, TypeOid.int8, TypeOid.oid]);

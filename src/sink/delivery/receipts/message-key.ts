@@ -1,7 +1,7 @@
 // The Idempotency-Key of a message of one row, from what a receipt keeps of the row: it need not be kept.
 
 import { IdempotencyKey, type RowPart, tableMaterial } from "../../format/idempotency-key.ts";
-import type { TupleView } from "../../format/values/tuple-view.ts";
+import { tupleOfTexts } from "./tuple-of-texts.ts";
 
 export interface MessagePlace {
   readonly commitTimeUs: number;
@@ -14,18 +14,9 @@ export function messageKey(
   { schema, name, key }: { readonly schema: string; readonly name: string; readonly key: readonly string[] },
   { commitTimeUs, ordinal, part }: MessagePlace,
 ): string {
-  const texts = key.map((text) => new TextEncoder().encode(text));
-  const arena = new Uint8Array(Buffer.concat(texts));
-  let at = 0;
-  const starts = Int32Array.from(texts, ({ length }) => {
-    at += length;
-    return at - length;
-  });
-  const lengths = Int32Array.from(texts, ({ length }) => length);
-  const packed: readonly number[] = [];
+  const { arena, view, columns } = tupleOfTexts(key);
   const made = new IdempotencyKey(tableMaterial(schema, name));
-  const columns = texts.map((_, i) => i);
-  made.addRow(arena, { starts, lengths, packed } as TupleView, columns, {
+  made.addRow(arena, view, columns, {
     commitTimeUs,
     ordinal,
     part: part as RowPart,

@@ -159,18 +159,8 @@ class GrowingBatch {
   }
 
   stored(id: string, beganAtMs: number): ReceiptBatch {
-    if (this.#pieces.length > 1) this.#pieces = [joined(this.#pieces, this.bytes)];
+    if (this.#pieces.length > 1) this.#pieces = [Buffer.concat(this.#pieces, this.bytes)];
     const filter = keyFilter(this.#keys, this.#count);
     return { id, beganAtMs, requests: this.#requests, body: this.#pieces[0]!, filter };
   }
-}
-
-function joined(pieces: readonly Uint8Array[], bytes: number): Uint8Array {
-  const body = new Uint8Array(bytes);
-  let at = 0;
-  for (const piece of pieces) {
-    body.set(piece, at);
-    at += piece.length;
-  }
-  return body;
 }

@@ -65,9 +65,8 @@ export class ReceiptKeeping {
   #set(relation: Relation): ReceiptTable {
     const { schema, name, key, columns } = relation;
     const keyColumns = key.map((column) => {
-      const { name: columnName, typeName, ...type } = columns[column]!;
-      const { typeOid } = withoutDomain({ name: columnName, typeName, ...type });
-      return { name: columnName, typeOid, typeName };
+      const { name: columnName, typeName } = columns[column]!;
+      return { name: columnName, typeOid: withoutDomain(columns[column]!).typeOid, typeName };
     });
     const table = { schema, name, key: keyColumns };
     this.#tables.set(nameOf(relation), table);
