@@ -54,7 +54,9 @@ export const ExplanationSchema = strictObject({
   summary: Type.String({ description: "The same in a sentence." }),
   last_change: lastChange,
   durable: Type.Boolean({ description: "The receiver has the last change that is known." }),
-  parked: Type.Array(Type.String(), { description: "Ids of parked messages that have the row." }),
+  parked: Type.Array(Type.String(), {
+    description: "Ids of parked messages that have the row, or that it waits behind.",
+  }),
   deliveries: Type.Array(DeliverySchema, { description: "The newest first, at most 100." }),
   open: Type.Union([Type.Array(OpenRequestSchema), Type.Null()], {
     description:

@@ -33,6 +33,9 @@ interface Row {
   readonly body?: string | null;
 }
 
+/** A message lists no more than so many keys. */
+const mostKeysListed = 100;
+
 const ms = (column: string) => sql.raw(`(extract(epoch from ${column}) * 1000)::float8`);
 
 const columns = sql`sequence::text as sequence, id::text as id, schema_name as schema, table_name as table, state,
@@ -74,18 +77,21 @@ export class ParkedMessages {
   }
 
   /**
-   * Messages that have a row, in their order: those of its key, as people write it. `hash`: `identityHash` of the key, unsigned; null: it is not
-   * known.
+   * Messages that have a row, or that it waits behind, in their order. `hash`: `identityHash` of the key, unsigned, which later rows are found
+   * to wait by, however the key is written. Null: it is not known, and a number may be written as a text.
    */
   async ofKey(
     connectorId: string,
     { schema, name, key }: { readonly schema: string; readonly name: string; readonly key: object },
     hash: number | null,
   ): Promise<readonly KeyedParked[]> {
-    // A message lists no more than 100 keys.
-    const hasKey = sql`keys::jsonb @> ${JSON.stringify([key])}::jsonb`;
+    const listsKey = sql`exists (select 1 from json_array_elements(keys::json) as one (key) where not exists (
+        select 1 from json_each_text(${JSON.stringify(key)}::json) as asked where one.key ->> asked.key is distinct from asked.value))`;
+    // Rows of a table that keeps the order of the stream share the hash 0.
     const mayHaveKey =
-      hash === null ? hasKey : sql`hashes @> array[${hash | 0}::int] and (${hasKey} or rows > 100)`;
+      hash === null
+        ? listsKey
+        : sql`(hashes @> array[${hash | 0}::int] or hashes = array[0] and (${listsKey} or rows > ${mostKeysListed}::int))`;
     const rows = await stored(
       rowsOf<Row>(
         this.database,

@@ -75,6 +75,25 @@ for (const kind of ["pglite", "postgres"] as const) {
       return { park, load, look, cuts };
     }
 
+    test("messages of a key are found by its hash, however the key is written, and without it by the texts of its values", async () => {
+      const { park } = await connector("keys");
+      await park(
+        message(1, { hashes: [7], keys: '[{"id":7,"at":1767225600000000}]' }),
+        message(2, { hashes: [8], keys: '[{"id":8}]' }),
+        // Of a table that keeps the order of the stream.
+        message(3, { hashes: [0], keys: '[{"id":7}]', table: "strict" }),
+        message(4, { hashes: [0], keys: '[{"id":9}]', table: "strict" }),
+      );
+      const found = async (name: string, asked: object, hash: number | null) =>
+        (await state.parked.ofKey("keys", { schema: "public", name, key: asked }, hash)).map(({ id }) => id);
+      expect(await found("orders", { id: "7", at: "2026-01-01T00:00:00Z" }, 7)).toEqual([idOf(1)]);
+      expect(await found("orders", { id: "7" }, 99)).toEqual([]);
+      expect(await found("orders", { id: "8" }, null)).toEqual([idOf(2)]);
+      expect(await found("orders", { id: 8 }, null)).toEqual([idOf(2)]);
+      expect(await found("orders", { id: "08" }, null)).toEqual([]);
+      expect(await found("strict", { id: "7" }, 1234)).toEqual([idOf(3)]);
+    });
+
     test("a message is there as it was parked, once", async () => {
       const { park, load } = await connector("one");
       await park(message(2), message(1));
