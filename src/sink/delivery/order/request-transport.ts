@@ -113,8 +113,7 @@ export class RequestTransport implements Transport {
       secured.submit(request, sent(request.rows, request.body.length));
     const plan = new RequestPlan(settings.batch, submit, this.#marksRows, this.receipts !== null);
     const book = this.receipts?.keeping.book;
-    // Who reports progress says what goes wrong with a save.
-    if (book) book.save = () => void save().catch(() => undefined);
+    if (book) book.save = save;
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       addBoundary: submit,

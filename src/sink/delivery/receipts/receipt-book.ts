@@ -30,8 +30,8 @@ interface Unsaved {
 }
 
 export class ReceiptBook {
-  /** Has the record saved; null: nothing has begun. */
-  save: (() => void) | null = null;
+  /** Has the record saved, and resolves when that is durable; null: nothing has begun. */
+  save: (() => Promise<void> | undefined) | null = null;
   #receipts: Receipt[] = [];
   /** Of what is gathered, and of what is not saved. */
   #rows = 0;
@@ -41,6 +41,7 @@ export class ReceiptBook {
   readonly #unsaved = new Map<string, Unsaved>();
   #lastTable: { readonly schema: string; readonly table: string; readonly hash: number } | null = null;
   #timer: Timer | null = null;
+  #isClosed = false;
   #waiters: (() => void)[] = [];
 
   constructor(private readonly options: ReceiptBookOptions) {}
@@ -63,13 +64,20 @@ export class ReceiptBook {
     this.#receipts.push(receipt);
     this.#rows += receipt.rows.count + rowsOfRequest;
     if (this.#rows >= promptRows) this.hurry();
-    else this.#timer ??= setTimeout(() => this.hurry(), this.options.withinMs);
+    else this.#timer ??= setTimeout(() => this.#onTime(), this.options.withinMs);
   }
 
-  /** What was added is saved now. */
+  /** What was added is saved now. Who reports progress says what goes wrong with a save. */
   hurry(): void {
+    this.untilSaved().catch(() => undefined);
+  }
+
+  /** Resolves when what was added is durable, or at once where nothing has begun. Throws what the save throws. */
+  async untilSaved(): Promise<void> {
+    if (this.#isClosed) throw new Error("nothing more is saved");
+    if (!this.save) return;
     this.#clearTimer();
-    this.save?.();
+    await this.save();
   }
 
   /** What the save that begins now has to store. It is handed over again until `saved`. */
@@ -93,6 +101,7 @@ export class ReceiptBook {
   close(): void {
     this.#clearTimer();
     this.save = null;
+    this.#isClosed = true;
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
@@ -126,6 +135,11 @@ export class ReceiptBook {
     const hash = tableHash(schema, table);
     this.#lastTable = { schema, table, hash };
     return hash;
+  }
+
+  #onTime(): void {
+    this.#timer = null;
+    this.hurry();
   }
 
   #clearTimer(): void {

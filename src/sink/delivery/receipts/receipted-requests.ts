@@ -77,20 +77,30 @@ export class ReceiptedRequests {
     };
   }
 
+  /** What is noted there does not come again: so its receipts are durable first. After a death between the two there may be one too many. */
   parkingStore(inner: ParkingStore): ParkingStore {
+    const became = async (keys: readonly string[], outcome: Outcome) => {
+      for (const key of keys) this.#became(this.#request(key), outcome);
+      await this.book.untilSaved();
+    };
     return {
       ...inner,
       cut: async (cut) => {
+        await became([cut.key], "cut");
         await inner.cut(cut);
-        this.#became(this.#request(cut.key), "cut");
       },
       park: async (messages) => {
+        const ids = messages.map(({ id }) => id);
+        await became(ids, "parked");
         await inner.park(messages);
-        for (const { id } of messages) this.#became(this.#request(id), "parked");
       },
       refused: async (id, ...rest) => {
+        await became([id], "parked");
         await inner.refused(id, ...rest);
-        this.#became(this.#request(id), "parked");
+      },
+      delivered: async (id) => {
+        await this.book.untilSaved();
+        await inner.delivered(id);
       },
     };
   }

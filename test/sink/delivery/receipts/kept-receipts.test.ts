@@ -167,6 +167,30 @@ test("a bad row is seen to be cut out, parked, refused again and at last deliver
   ]);
 });
 
+test("what was cut, parked or sent again has its receipt before that is noted: then it does not come again", async () => {
+  let word = "bad";
+  const stage = await Stage.open((request) => refuses(word)(request));
+  const { parking } = stage.store;
+  const noted: string[] = [];
+  const answer = parking.answer.bind(parking);
+  parking.answer = (call) => {
+    const isNoted = ["cut", "park", "refused", "delivered"].includes(call.kind);
+    if (isNoted) noted.push(`${call.kind}: ${stage.outcomes(1).at(-1)}`);
+    return answer(call);
+  };
+  const { sink, write } = await stage.life({ on_exhausted: { park: {} } });
+  await write([transaction(1, [insert(1, "bad"), insert(2)])]);
+  await sink.flush();
+  parking.ask();
+  await waitFor("the second refusal", () => noted.length === 3, { timeoutMs: 10_000 });
+  word = "nothing";
+  parking.ask();
+  await waitFor("the delivery", () => noted.length === 4, { timeoutMs: 10_000 });
+  expect(noted).toEqual([
+    ...["cut: cut 422 1 c", "park: parked 422 1 c", "refused: parked 422 1 ", "delivered: delivered 200 1 "],
+  ]);
+});
+
 test("receipts of what was delivered are saved though the checkpoint waits for another request", async () => {
   const stage = await Stage.open(refuses("stuck", 503));
   const { write } = await stage.life({ batch: { max_batch_size: 1 } });
