@@ -24,7 +24,7 @@ export class TouchedHashes {
   #spans: TouchedSpan[] = [{ keys: new HashSet(), last: zeroLsn }];
   /** Rows that came in part, and of which no chunk has brought the whole since. */
   incomplete = new IncompleteKeys();
-  /** The rows that are to come whole, and what they are changed to; null: all. */
+  /** The rows that are to come whole, and what they are changed to, until they have; null: all, again and again. */
   wanted: Set<bigint> | null = null;
   #truncated: Lsn = zeroLsn;
   /** What was committed up to here is forgotten. */
@@ -44,8 +44,8 @@ export class TouchedHashes {
         this.#touch(hash, commitLsn);
         this.incomplete.delete(hash);
         if (this.wanted?.has(hash)) isWanted = true;
-        if (view === after && after.isPartial && isWanted)
-          this.#addIncomplete(keyTexts(arena, after, key)!, hash);
+        if (view === after && !after.isPartial) this.wanted?.delete(hash);
+        else if (view === after && isWanted) this.#addIncomplete(keyTexts(arena, after, key)!, hash);
       } else if (view === after && view.count > 0) {
         // An old tuple without a key is of a row that keeps its key.
         this.isLost = true;
@@ -58,8 +58,11 @@ export class TouchedHashes {
   leavesOut(hash: bigint, point: Lsn): boolean {
     const isTouched =
       this.#truncated >= point || this.#spans.some(({ keys, last }) => last >= point && keys.has(hash));
-    // The whole row is sent, after the part.
-    if (!isTouched) this.incomplete.delete(hash);
+    // The whole row is sent, after the part. What the stream brings of it from here on finds it whole.
+    if (!isTouched) {
+      this.incomplete.delete(hash);
+      this.wanted?.delete(hash);
+    }
     return isTouched;
   }
 

@@ -124,3 +124,20 @@ test("of rows that are wanted, and of what they are changed to, it is known that
   see(touched, lsn(14n), ["1", "whole"]);
   expect(touched.incomplete.list()).toEqual([["5"]]);
 });
+
+test("a wanted row that was sent, or came whole, is complete when it is changed in part after that", () => {
+  const touched = new TouchedHashes();
+  touched.wanted = new Set(["1", "2", "3", "4"].map(hashOf));
+  see(touched, lsn(10n), ["1", unchanged]);
+  touched.beginPoint();
+  expect(touched.leavesOut(hashOf("1"), lsn(20n))).toBe(false);
+  see(touched, lsn(25n), ["1", unchanged]);
+  see(touched, lsn(26n), ["2", "whole"]);
+  see(touched, lsn(27n), ["2", unchanged]);
+  expect(touched.incomplete.isEmpty).toBe(true);
+  // Not one that was left out, or that takes its key from a row that is incomplete.
+  see(touched, lsn(28n), ["3", unchanged]);
+  expect(touched.leavesOut(hashOf("3"), lsn(20n))).toBe(true);
+  see(touched, lsn(29n), ["1", unchanged], ["4", null]);
+  expect(touched.incomplete.list().flat().toSorted()).toEqual(["1", "3"]);
+});
