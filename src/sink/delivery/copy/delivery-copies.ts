@@ -74,17 +74,17 @@ export class DeliveryCopies implements ChangeWatch {
   }
 
   /**
-   * Looks at the tables that the stream will bring. A first copy of a table that is another by now does not count when it is made.
-   * Returns names of those that are under way.
+   * Looks at the tables that the stream will bring. A copy of a table that is another by now does not count when it is made: the stream's
+   * changes are of the other one. Returns names of first copies that are under way.
    */
   look(tables: readonly TableShape[]): ReadonlySet<string> {
     const names = new Set<string>();
     for (const copy of this.#copies.values()) {
       const { shape, isFirst } = copy.subject;
-      if (!isFirst || !isIncrementalOf(copy, shape.relation)) continue;
+      if (!isIncrementalOf(copy, shape.relation)) continue;
       const table = tables.find(({ relation }) => relation.id === shape.relation.id);
       if (!isStillCopyOf(shape, table)) copy.spoil("is not what it was");
-      if (table && copy.isSound) names.add(qualifiedName(table.relation));
+      if (isFirst && table && copy.isSound) names.add(qualifiedName(table.relation));
     }
     return names;
   }
@@ -120,6 +120,7 @@ export class DeliveryCopies implements ChangeWatch {
     const isFirst = mode === "initial" || !holdsCopy(delivering.keeper.record.copied, table.name);
     const subject = { table, shape, mode, isFirst };
     const isIncremental = this.#canStreamGoOn(message);
+    if (mode === "initial") this.#spoilOthers(table);
     if (isFirst && stream === "runs") await this.#expectChanges(message, table);
     const record = new CopyRecord(subject, delivering.recorded);
     const underWay = isIncremental
@@ -145,6 +146,13 @@ export class DeliveryCopies implements ChangeWatch {
       new IncrementalMessageCopy(subject, delivering, record, maxUndelivered, maxTouched),
     );
     this.#reply(id, "runs");
+  }
+
+  /** Rows of a replay, or of a task's copy, may be older than those of the first copy, and would come after them. They are sent again later. */
+  #spoilOthers({ name }: CompiledTable): void {
+    for (const copy of this.#copies.values())
+      if (copy instanceof IncrementalMessageCopy && copy.subject.table.name === name)
+        copy.spoil("got a first copy");
   }
 
   #canStreamGoOn({ table: { relation, coverage }, mode, stream }: CopyMessage<"begin">): boolean {

@@ -14,6 +14,7 @@ import type { OperationFilter } from "../../format/message-encoding.ts";
 import { keyChanged, keyHash, keyTexts } from "../../format/row-identity.ts";
 import type { KeysOfTable } from "../line/line-messages.ts";
 import {
+  areRangesOf,
   begunCopy,
   type ChunkedCopy,
   type CopyOrigin,
@@ -65,8 +66,9 @@ export class RecordedCopies implements ChangeWatch {
     const known = this.#of(name);
     const isSame = known?.mark === mark;
     if (!this.#isDivisible(table) || (isSame && known.phase === "refused" && !isIncremental)) return null;
-    // Incomplete rows of the copy before are still to be copied.
-    if (known && !isFirst && known.phase !== phase) return null;
+    // Incomplete rows of the copy before are still to be copied, and another task may go on with its ranges.
+    if (known && !isFirst && (known.phase !== phase || (!isSame && areRangesOf(known.mark, table))))
+      return null;
     const isKept = isSame && known.phase === phase && hasStream(this.keeper.record);
     const copy = isKept ? known : begunCopy(mark, phase);
     const points = copy.points ?? (isIncremental ? { first: zeroLsn, last: zeroLsn } : null);

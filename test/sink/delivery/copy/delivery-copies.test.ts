@@ -257,6 +257,33 @@ test("a first copy is none any more when another table takes the name, and is no
   expect(await failureOf(ask({ type: "copy.finish", copy: 1 }))).toBe("table_changed");
 });
 
+test("rows are not sent again beside a first copy that begins meanwhile, nor of a table whose name another one has taken", async () => {
+  const replayed = async (isCopied: boolean) => {
+    const made = session(keyed, { isCopied });
+    const replay = { id: "task", keys: null };
+    const asked = { copy: 1, handle: 0, table: tableShape(keyed), mode: "merge", stream: "runs" } as const;
+    expect(await made.ask({ type: "copy.begin", ...asked, replay })).toBe("runs");
+    await made.ask({ type: "copy.start", copy: 1, isDivided: false });
+    await made.ask({ type: "copy.chunk", copy: 1, chunk: 1, ...made.point });
+    return made;
+  };
+  const { ask, begin, rows, point, bodies } = await replayed(false);
+  expect(await begin(2, "initial")).toBe("runs");
+  await rows(1, "1\told\n");
+  expect(await failureOf(ask({ type: "copy.chunk-end", chunk: 1 }))).toBe("table_changed");
+  expect(bodies).toEqual([]);
+  await ask({ type: "copy.start", copy: 2, isDivided: false });
+  await ask({ type: "copy.chunk", copy: 2, chunk: 2, ...point });
+  await rows(2, "1\tnew\n");
+  await ask({ type: "copy.chunk-end", chunk: 2 });
+  expect(await ask({ type: "copy.finish", copy: 2 })).toBe("all");
+  expect(bodies.join()).toContain("new");
+  const other = await replayed(true);
+  expect([...other.copies.look([tableShape(keyed)])]).toEqual([]);
+  other.copies.look([tableShape({ ...keyed, id: keyed.id + 1 })]);
+  expect(await failureOf(other.ask({ type: "copy.chunk-end", chunk: 1 }))).toBe("table_changed");
+});
+
 test("ranges beside the stream are recorded as they are delivered, and rows that came in part are to be copied by their keys", async () => {
   const { ask, begin, touch, rows, point, keeper, recorded, table } = session(keyed, { isCopied: false });
   await begin(1, "initial");

@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../../src/change/lsn.ts";
 import { RecordedCopies } from "../../../../src/sink/delivery/copy/recorded-copies.ts";
+import { rangesMark, replayMark } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
 import { SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
 import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
@@ -71,6 +72,19 @@ test("a table that was rewritten begins anew, and one of which too many rows com
   // Nor is it where rows of a copy before are incomplete, which stay due.
   copies.begin(tableShape(shape), true, false);
   expect(copies.begin(tableShape(shape), false, true)).toBeNull();
+});
+
+test("ranges of a task that may go on stay as they are while another one is made, which is not recorded then", () => {
+  const { copies } = begun();
+  const marks = [rangesMark(tableShape(shape)), replayMark(tableShape(shape), "task")] as const;
+  for (const [mark, other] of [marks, marks.toReversed() as [string, string]]) {
+    copies.begin(tableShape(shape), false, true, mark);
+    copies.endRange(name, range, lsn(7n), 100);
+    copies.ended(name);
+    expect(copies.begin(tableShape(shape), false, true, other)).toBeNull();
+    expect(copies.begin(tableShape(shape), false, true, mark)?.done).toEqual([range]);
+    copies.forget(name);
+  }
 });
 
 test("without a stream ranges as of an earlier point do not count", () => {
