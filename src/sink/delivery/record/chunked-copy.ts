@@ -74,6 +74,10 @@ export function replayMark(table: TableShape, replay: string): string {
   return `${rangesMark(table)} replay ${replay}`;
 }
 
+export function isReplayMark(mark: string): boolean {
+  return mark.includes(" replay ");
+}
+
 /** Whether ranges with this mark are of the table as it is. */
 export function areRangesOf(mark: string, table: TableShape): boolean {
   return mark.split(" ", 1)[0] === rangesMark(table);

@@ -8,7 +8,13 @@ import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OpenTransaction } from "../stream/transaction-counts.ts";
-import { areRangesOf, type ChunkedCopies, type ChunkedCopy, hasOtherKey } from "./chunked-copy.ts";
+import {
+  areRangesOf,
+  type ChunkedCopies,
+  type ChunkedCopy,
+  hasOtherKey,
+  isReplayMark,
+} from "./chunked-copy.ts";
 import {
   type CopiedTable,
   type CopiedTables,
@@ -237,7 +243,7 @@ export function holdsCopy(copied: CopiedTables, name: string): boolean {
 
 /**
  * `chunked` as it stands for `tables`: a copy counts no more when its table is no longer selected, or another one by now, or has
- * missed changes. Itself when nothing changes.
+ * missed changes. A table whose rows are sent again need not have a copy. Itself when nothing changes.
  */
 export function chunkedOf(
   chunked: ChunkedCopies,
@@ -249,7 +255,7 @@ export function chunkedOf(
     const table = byName.get(name);
     if (!table || table.coverage?.isUnpublished === true) return false;
     const isCopied = holdsCopy(copied, name);
-    if (phase === "again") return isCopied && areRangesOf(mark, table);
+    if (phase === "again") return (isCopied || isReplayMark(mark)) && areRangesOf(mark, table);
     return phase === "joined" ? isCopied : areRangesOf(mark, table);
   };
   const kept = [...chunked].filter(([name, copy]) => isKept(name, copy));
