@@ -40,7 +40,7 @@ export class StoredExplainService implements ExplainService {
     const key = tables ? textsOf(request, tables) : null;
     if (!tables) await this.#requireCarried(connectorId, request);
     const question = key && { schema: request.schema, name: request.name, key };
-    const [receipts, kept, open, sinceMs] = await Promise.all([
+    const [receipts, kept, open, oldestMs] = await Promise.all([
       question ? this.#receipts(connectorId, question, config) : [],
       state.parked.ofKey(connectorId, request, key && textsDigest(key).hash),
       question ? this.context.supervisor.findRow(connectorId, question) : null,
@@ -57,7 +57,7 @@ export class StoredExplainService implements ExplainService {
         Explanation,
         "parked" | "deliveries" | "open"
       >),
-      receipts: { hours, since: sinceMs === null ? null : new Date(sinceMs).toISOString() },
+      receipts: { hours, since: knownSince(oldestMs, hours, this.context.nowMs()) },
     };
   }
 
@@ -75,7 +75,10 @@ export class StoredExplainService implements ExplainService {
     for (let before: string | null = null; found.length < mostDeliveries; ) {
       const search = { probes, sinceMs: sinceMs - batchSpanMs, before, limit: batchesAtOnce };
       const batches = await this.context.state.receipts.search(connectorId, search);
-      for (const { body } of batches) found.push(...rowReceipts(body, question, options).toReversed());
+      for (const batch of batches) {
+        if (found.length >= mostDeliveries) break;
+        found.push(...rowReceipts(batch.body, question, options).slice(-mostDeliveries).toReversed());
+      }
       if (batches.length < batchesAtOnce) break;
       before = batches.at(-1)!.id;
     }
@@ -121,6 +124,12 @@ function discarded({
       ...{ attempts: attempts.length, first_at: first?.at ?? endedAt, change },
     },
   ];
+}
+
+/** Older ones may be there, of a setting before, or until a run removes them. Nobody is told of those. */
+function knownSince(oldestMs: number | null, hours: number, nowMs: number): string | null {
+  if (oldestMs === null || hours === 0) return null;
+  return new Date(Math.max(oldestMs, nowMs - hours * hourMs)).toISOString();
 }
 
 function notCarried(schema: string, name: string): MillraceError {
