@@ -6,6 +6,8 @@ import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
 const sweepSpacingMs = 2_000;
+/** Rows of a copy that was not made do not come again after that: the state forgets them too. */
+const copiesKeptMs = 7 * 24 * 3_600_000;
 
 export interface ParkedEntriesOptions {
   readonly store: Pick<ParkingStore, "load" | "sweep">;
@@ -19,6 +21,8 @@ export class ParkedEntries {
   readonly parked = new ParkedIndex();
   /** Messages that are not parked any more, and whose rows may come again after a restart. */
   readonly settled = new ParkedIndex();
+  /** Since when those of copies are kept there, the oldest first. */
+  readonly #settledMs = new Map<ParkedEntry, number>();
   /**
    * Messages of earlier runs whose rows have not come again. Rows of their keys that were delivered before them may still come again: these
    * must not come after them.
@@ -40,7 +44,8 @@ export class ParkedEntries {
       for (const stored of page.entries) {
         const { entry, isSettled, isUntried } = stored;
         look(stored);
-        (isSettled ? this.settled : this.parked).add(entry);
+        if (isSettled) this.#keepSettled(entry);
+        else this.parked.add(entry);
         if (!isSettled) this.#unreached.add(entry.id);
         if (isUntried) untried.push(entry);
       }
@@ -77,7 +82,7 @@ export class ParkedEntries {
   settle(entry: ParkedEntry): void {
     this.parked.remove(entry);
     this.#unreached.delete(entry.id);
-    this.settled.add(entry);
+    this.#keepSettled(entry);
     this.options.changed();
   }
 
@@ -95,8 +100,18 @@ export class ParkedEntries {
     this.#sweptVersion = version;
     for (const entry of [...this.settled.all()])
       if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
+    for (const [entry, sinceMs] of this.#settledMs) {
+      if (monotonic() - sinceMs < copiesKeptMs) break;
+      this.#settledMs.delete(entry);
+      this.settled.remove(entry);
+    }
     // What is left in the state is removed by a later sweep.
     store.sweep(version).catch(() => undefined);
     return true;
+  }
+
+  #keepSettled(entry: ParkedEntry): void {
+    this.settled.add(entry);
+    if (entry.isOfCopy) this.#settledMs.set(entry, this.options.monotonic());
   }
 }

@@ -1,0 +1,37 @@
+// What a run remembers of messages that are parked no more, and for how long.
+
+import { expect, test } from "bun:test";
+import type { ParkedEntry } from "../../../../src/connector/parking.ts";
+import { ParkedEntries } from "../../../../src/sink/delivery/parking/parked-entries.ts";
+
+const dayMs = 24 * 3_600_000;
+
+function entry(id: string, version: number, isOfCopy: boolean): ParkedEntry {
+  return {
+    ...{ id, schema: "public", table: "t", hashes: [version], isWide: false, bytes: 3, isOfCopy },
+    ...{ minVersion: version, maxVersion: version, versions: null, firstVersions: null },
+  };
+}
+
+test("messages of the stream are forgotten once it has passed them, those of copies after a week, as in the state", async () => {
+  const clock = { ms: 0 };
+  const earlier = { entry: entry("loaded", 1, true), isSettled: true, isUntried: false, isExhausted: false };
+  const store = { load: async () => ({ entries: [earlier], next: null }), sweep: async () => {} };
+  const entries = new ParkedEntries({ store, monotonic: () => clock.ms, changed: () => {} });
+  await entries.load();
+  for (const each of [entry("stream", 5, false), entry("copy", 5, true)]) {
+    entries.parked.add(each);
+    entries.settle(each);
+  }
+  const kept = () => [...entries.settled.all()].map(({ id }) => id);
+  expect(kept()).toEqual(["loaded", "stream", "copy"]);
+  clock.ms = 6 * dayMs;
+  entries.sweep(5);
+  expect(kept()).toEqual(["loaded", "copy"]);
+  const late = entry("late", 6, true);
+  entries.parked.add(late);
+  entries.settle(late);
+  clock.ms = 7 * dayMs;
+  entries.sweep(7);
+  expect(kept()).toEqual(["late"]);
+});
