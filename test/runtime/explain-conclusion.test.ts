@@ -71,6 +71,16 @@ test("a parked message that was sent again is durable once it is delivered, thou
   expect(of({ deliveries: [other, parked] })).toEqual(["Delivered", false, "0/20"]);
 });
 
+test("a message that was refused once more just after it was discarded is discarded", () => {
+  const gone = delivery("k2", "discarded", change("0/20"));
+  expect(of({ deliveries: [delivery("k2", "parked", null), gone] })).toEqual(["Discarded", false, "0/20"]);
+  expect(of({ deliveries: [delivery("k3", "parked", change("0/30")), gone] })).toEqual([
+    "Waiting",
+    false,
+    "0/30",
+  ]);
+});
+
 test("nothing is guessed", () => {
   expect(of({})).toEqual(["Unknown", false, null]);
   const { summary } = conclude({ deliveries: [], parked: [], open: null, hours: 0 });

@@ -92,7 +92,7 @@ export class MemoryParking {
         return null;
       }
       case "refused": {
-        const kept = this.kept.get(call.id);
+        const kept = this.parked.find(({ message }) => message.id === call.id);
         if (kept) kept.attempts = call.attempts.reduce(keptNotes, kept.attempts);
         if (kept && (kept.asked ?? 0) <= Number(call.askedUntil ?? -1)) kept.asked = null;
         return null;

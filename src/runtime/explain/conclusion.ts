@@ -48,7 +48,7 @@ function stateOf({ deliveries, parked, open }: KnownOfRow): Explanation["state"]
   const states = new Set(open?.map(({ state }) => state));
   for (const state of ["Retrying", "Sending", "Waiting"] as const) if (states.has(state)) return state;
   if (parked.length > 0) return "Parked";
-  switch (deliveries[0]?.outcome) {
+  switch (newestOf(deliveries)?.outcome) {
     case "delivered":
       return "Delivered";
     case "refused":
@@ -64,6 +64,15 @@ function stateOf({ deliveries, parked, open }: KnownOfRow): Explanation["state"]
   }
 }
 
+/** A message may be refused once more just after it was discarded. */
+function newestOf(deliveries: KnownOfRow["deliveries"]): ExplainedDelivery | undefined {
+  const [newest] = deliveries;
+  if (newest?.outcome !== "parked") return newest;
+  const isGone = ({ outcome, idempotency_key: key }: ExplainedDelivery) =>
+    outcome === "discarded" && key === newest.idempotency_key;
+  return deliveries.find(isGone) ?? newest;
+}
+
 const operations: Readonly<Record<string, string>> = {
   c: "insert",
   u: "update",
@@ -76,7 +85,7 @@ function summaryOf(state: Explanation["state"], change: Change, known: KnownOfRo
   const what = change
     ? `The last known change, ${anOperation(change.op)} that was committed at ${change.committed_at},`
     : "The row";
-  const newest = known.deliveries[0];
+  const newest = newestOf(known.deliveries);
   switch (state) {
     case "Delivered":
       return `${what} was delivered at ${newest?.at}${answered(newest?.status)}.`;

@@ -20,6 +20,7 @@ export interface ParkingStore {
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
   body(id: string): Promise<Uint8Array | null>;
   delivered(id: string): Promise<void>;
+  /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
   tried(askedUntil: string): Promise<void>;
   sweep(version: number): Promise<void>;

@@ -191,6 +191,21 @@ test("what was cut, parked or sent again has its receipt before that is noted: t
   ]);
 });
 
+test("attempts at a message that was discarded while it was sent again have a receipt, and are not remembered", async () => {
+  const stage = await Stage.open(refuses("bad"));
+  const { sink, write } = await stage.life({ on_exhausted: { park: {} } });
+  await write([transaction(1, [insert(1, "bad")])]);
+  await sink.flush();
+  const headers = { "retry-after": "30" };
+  stage.receiver.script = () => ({ kind: "answer", status: 503, headers });
+  const { length } = stage.receiver.requests;
+  stage.store.parking.ask();
+  await waitFor("the attempt", () => stage.receiver.requests.length > length);
+  stage.store.parking.discard(stage.store.parking.parked[0]!.message.id);
+  await waitFor("the receipt", () => stage.of(1).length === 2, { timeoutMs: 10_000 });
+  expect(stage.outcomes(1)).toEqual(["parked 422 1 c", "parked 503 1 "]);
+});
+
 test("receipts of what was delivered are saved though the checkpoint waits for another request", async () => {
   const stage = await Stage.open(refuses("stuck", 503));
   const { write } = await stage.life({ batch: { max_batch_size: 1 } });
