@@ -23,7 +23,8 @@ let api: ApiClient;
 
 const tables = `create table t (id bigint primary key, v text);
   create table kinds (a numeric(10,2), b timestamptz, c bytea, d uuid, e boolean, v int, primary key (a, b, c, d, e));
-  create table hashed (mail text primary key, v int); create table keyless (v int); create table aside (id int primary key)`;
+  create table hashed (mail text primary key, v int); create table keyless (v int); create table aside (id int primary key);
+  create table by_index (id int primary key, code int not null unique, v text); alter table by_index replica identity using index by_index_code_key`;
 
 async function startService(): Promise<void> {
   const options = { command, environment: {}, workingDirectory: directory };
@@ -182,6 +183,15 @@ test("a row that was not there is not guessed at; what does not fit is refused a
   expect((await ask("nothing", "t", { id: 1 })).status).toBe(404);
 });
 
+test("rows of a table that keeps the order of the stream are found while they are tried again", async () => {
+  receiver.script = refuses("stuck", 503);
+  await sql("insert into by_index values (1, 11, 'stuck')");
+  await until("life", { code: 11 }, "Retrying", "by_index");
+  expect((await explain("life", "by_index", { code: 12 })).state).toBe("Unknown");
+  receiver.script = () => 200;
+  await until("life", { code: 11 }, "Delivered", "by_index");
+});
+
 test("keys of several columns and types are found as the receiver sees them, and hashed columns by their hash", async () => {
   await sql(`insert into kinds values (1.50, '2024-01-02 03:04:05.6+02', '\\x00ff', '018bcfe5-6803-7b54-a1b2-c3d4e5f60718', true, 1);
     insert into hashed values ('someone@example.com', 1)`);
@@ -229,6 +239,11 @@ test("a parked row says so, with its id; then it is delivered, or discarded", as
   expect(parked.deliveries[0]).toMatchObject({ outcome: "parked", status: 422 });
   expect(parked.parked).toEqual([parked.deliveries[0]!.idempotency_key!]);
   expect((await until("parks", { id: 3001 }, "Delivered")).durable).toBe(true);
+  // However the key is written.
+  expect(await explain("parks", "t", { id: "3002" })).toMatchObject({
+    state: "Parked",
+    parked: parked.parked,
+  });
   const other = await until("parks", { id: 3003 }, "Parked");
   await api.call("POST", `/api/v1/connectors/parks/parked/${other.parked[0]}/discard`);
   expect(await until("parks", { id: 3003 }, "Discarded")).toMatchObject({ durable: false, parked: [] });

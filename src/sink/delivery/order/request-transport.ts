@@ -12,6 +12,7 @@ import { textsDigest } from "../receipts/key-digest.ts";
 import { openRequests, unsavedRequests } from "../receipts/open-requests.ts";
 import { ReceiptKeeping, type ReceiptPlace } from "../receipts/receipt-keeping.ts";
 import { ReceiptedRequests } from "../receipts/receipted-requests.ts";
+import { strictHash } from "../stream/change-rows.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type PlannedRow, RequestPlan } from "../stream/request-plan.ts";
 import { SecuredRequests } from "../stream/secured-requests.ts";
@@ -167,7 +168,8 @@ export class RequestTransport implements Transport {
   find(question: RowQuestion): readonly OpenRequest[] {
     const { schema, name, key } = question;
     const { keeping, receipted } = this.receipts ?? {};
-    const deliveries = this.scheduler.touching(schema, name, textsDigest(key).hash | 0);
+    const hashes = new Set([textsDigest(key).hash | 0, strictHash]);
+    const deliveries = [...hashes].flatMap((hash) => this.scheduler.touching(schema, name, hash));
     return [
       ...unsavedRequests(keeping?.book.unsaved ?? [], question),
       ...deliveries.flatMap((delivery) => openRequests(delivery, receipted?.trials, key)),

@@ -17,7 +17,7 @@ import { isLastOfTransaction } from "./stream-place.ts";
 import type { OpenTransaction, TransactionCounts } from "./transaction-counts.ts";
 
 /** The hash that all rows of a table of order `strict` share. */
-const strictHash = 0;
+export const strictHash = 0;
 const emptyView = new TupleView();
 
 /** A change that is being cut into rows. The tuples are good until `see` returns. */
