@@ -6,6 +6,7 @@ import { saying } from "../../errors/answer-in-reason.ts";
 import { MillraceError, type RefusedTable } from "../../errors/millrace-error.ts";
 import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
 import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
+import { tableKey } from "../delivery/table-key.ts";
 import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
 import { type Egress, RequestTarget, sendRequest } from "../http/send-request.ts";
 import { StopList } from "../http/stop-list.ts";
@@ -42,7 +43,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 
   const tableTarget = (schema: string, table: string): RequestTarget => {
-    const name = `${schema}\0${table}`;
+    const name = tableKey(schema, table);
     let found = targets.get(name);
     if (!found) {
       const url = targetUrl(config.url, config.path_template, schema, table);

@@ -5,6 +5,7 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { releaseBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import { tableKey } from "../table-key.ts";
 import { type Attempt, type AttemptOutcome, describeRequest } from "./attempt.ts";
 import { decideRetry } from "./backoff.ts";
 import { Delivery, type ReadyQueue, RequestLane, SchedulerShare } from "./request-lane.ts";
@@ -72,7 +73,7 @@ export class Scheduler {
    * `isOfCopy`: it is one of an incremental copy.
    */
   submit(request: OutgoingRequest, onDelivered: () => void, isBlocked = false, isOfCopy = false): Delivery {
-    const name = `${request.schema}\0${request.table}`;
+    const name = tableKey(request.schema, request.table);
     let lane = this.#lanes.get(name);
     if (!lane) {
       lane = new RequestLane({ stream: this.#stream, copies: this.#copies });
@@ -97,7 +98,7 @@ export class Scheduler {
 
   /** Requests of the table that are not delivered and touch the key with this identity hash. */
   touching(schema: string, table: string, hash: number): readonly Delivery[] {
-    return this.#lanes.get(`${schema}\0${table}`)?.touching(hash) ?? [];
+    return this.#lanes.get(tableKey(schema, table))?.touching(hash) ?? [];
   }
 
   /** Begins no new attempt, and returns when those under way have ended, or when `signal` aborts them. */
@@ -225,7 +226,7 @@ export class Scheduler {
     for (const freed of lane.finish(delivery)) freed.queue.ready.push(freed);
     this.#queue(lane.stream);
     this.#queue(lane.copies);
-    if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
+    if (lane.isEmpty) this.#lanes.delete(tableKey(delivery.request.schema, delivery.request.table));
     delivery.onDelivered();
     delivery.share.remove(delivery.request);
     // The transport sends a copy of its own, so nobody reads the body any more.

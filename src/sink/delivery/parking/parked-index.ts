@@ -2,6 +2,7 @@
 // between all others of its table. It holds hashes, and no row. Pure.
 
 import type { ParkedEntry } from "../../../connector/parking.ts";
+import { tableKey } from "../table-key.ts";
 
 /** A row, as far as its order matters. No hash: it may be any row of the table. */
 export interface RowPlace {
@@ -55,7 +56,7 @@ export class ParkedIndex {
     if (this.#entries.has(entry.id)) return;
     this.#entries.set(entry.id, entry);
     this.#bytes += entry.bytes;
-    const name = nameOf(entry);
+    const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name) ?? new ParkedTable();
     this.#tables.set(name, table);
     const { hashes, firstVersions, minVersion } = entry;
@@ -71,7 +72,7 @@ export class ParkedIndex {
   remove(entry: ParkedEntry): void {
     if (!this.#entries.delete(entry.id)) return;
     this.#bytes -= entry.bytes;
-    const name = nameOf(entry);
+    const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name)!;
     table.places.delete(entry.id);
     if (entry.isWide) drop(table.wide, entry);
@@ -84,12 +85,12 @@ export class ParkedIndex {
 
   /** Whether nothing of this table is here. */
   lacks(schema: string, table: string): boolean {
-    return !this.#tables.has(nameOf({ schema, table }));
+    return !this.#tables.has(tableKey(schema, table));
   }
 
   /** Whether nothing here has to do with rows that have these hashes, each one at least. */
   isClearOf(schema: string, table: string, hashes: readonly number[]): boolean {
-    const found = this.#tables.get(nameOf({ schema, table }));
+    const found = this.#tables.get(tableKey(schema, table));
     if (!found) return true;
     if (found.wide.entries.length > 0) return false;
     // Every row of the table comes by here while anything of it is parked.
@@ -99,7 +100,7 @@ export class ParkedIndex {
 
   /** The first message that a row waits behind; null: it need not wait. One that came before the message does not. */
   ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
-    const found = this.#tables.get(nameOf({ schema, table }));
+    const found = this.#tables.get(tableKey(schema, table));
     if (!found) return null;
     const isAhead = (place: Place | undefined) => place !== undefined && place.first < row.version;
     if (row.hashes.length === 0) {
@@ -119,7 +120,7 @@ export class ParkedIndex {
    * them may share a hash by chance, or have none.
    */
   holds(schema: string, table: string, { hashes, version }: RowPlace): boolean {
-    const found = this.#tables.get(nameOf({ schema, table }));
+    const found = this.#tables.get(tableKey(schema, table));
     if (!found) return false;
     const chains = [found.wide, ...hashes.map((hash) => found.chains.get(hash))];
     return chains.some(
@@ -132,7 +133,7 @@ export class ParkedIndex {
 
   /** Messages that wait with this one at most: what a retry of them takes. */
   waiting(entry: ParkedEntry): number {
-    const table = this.#tables.get(nameOf(entry));
+    const table = this.#tables.get(tableKey(entry.schema, entry.table));
     if (!table) return 0;
     if (entry.isWide) return table.places.size;
     return entry.hashes.reduce((sum, hash) => sum + (table.chains.get(hash)?.entries.length ?? 0), 0);
@@ -160,7 +161,7 @@ export class ParkedIndex {
 
   /** Of those that waited behind a message that was removed: the ones that can go now. */
   freed(removed: ParkedEntry): readonly ParkedEntry[] {
-    const table = this.#tables.get(nameOf(removed));
+    const table = this.#tables.get(tableKey(removed.schema, removed.table));
     if (!table) return [];
     const next = new Set<ParkedEntry>();
     if (removed.isWide) {
@@ -181,7 +182,7 @@ export class ParkedIndex {
 
   /** The first message of each chain that it is in, and the message without a key that is before it. */
   #before(entry: ParkedEntry): ParkedEntry[] {
-    const table = this.#tables.get(nameOf(entry));
+    const table = this.#tables.get(tableKey(entry.schema, entry.table));
     const place = table?.places.get(entry.id);
     if (!table || !place) return [];
     const isBefore = (other: Place | undefined): other is Place =>
@@ -209,10 +210,6 @@ export class ParkedIndex {
 function hasVersion({ minVersion, maxVersion, versions }: ParkedEntry, version: number): boolean {
   if (version < minVersion || version > maxVersion) return false;
   return versions?.includes(version) ?? version === minVersion;
-}
-
-function nameOf({ schema, table }: { readonly schema: string; readonly table: string }): string {
-  return `${schema}\0${table}`;
 }
 
 function chainOf(table: ParkedTable, hash: number): Chain {

@@ -1,12 +1,14 @@
 // Tells which keys cannot be in a batch of receipts: a Bloom filter (Bloom, 1970), with two hashes that make all others (Kirsch and
 // Mitzenmacher, 2006). The state looks into it with SQL: see `filterProbes`. Pure.
 
+import { tableKey } from "../table-key.ts";
+
 const bitsPerKey = 10;
 const probes = 4;
 
 /** A hash of the table's name, which is mixed with those of its keys. */
 export function tableHash(schema: string, table: string): number {
-  return Bun.hash.xxHash32(`${schema}\0${table}`);
+  return Bun.hash.xxHash32(tableKey(schema, table));
 }
 
 /** 32 bits of a key of a table. `hash`: `KeyDigest.hash`. */

@@ -4,6 +4,7 @@
 import { type Relation, withoutDomain } from "../../../change/relation.ts";
 import { batchSpanMs, type ReceiptCall, type ReceiptTable } from "../../../connector/receipts.ts";
 import type { CheckpointStore } from "../../sink.ts";
+import { tableKey } from "../table-key.ts";
 import { ReceiptBook } from "./receipt-book.ts";
 
 /** Where the receipts of a connector are kept. */
@@ -57,7 +58,7 @@ export class ReceiptKeeping {
 
   /** A table has another shape from here on. */
   async changed(relation: Relation): Promise<void> {
-    const known = this.#tables.get(nameOf(relation));
+    const known = this.#tables.get(tableKey(relation.schema, relation.name));
     if (JSON.stringify(known) === JSON.stringify(this.#set(relation))) return;
     await this.#tell();
   }
@@ -69,7 +70,7 @@ export class ReceiptKeeping {
       return { name: columnName, typeOid: withoutDomain(columns[column]!).typeOid, typeName };
     });
     const table = { schema, name, key: keyColumns };
-    this.#tables.set(nameOf(relation), table);
+    this.#tables.set(tableKey(relation.schema, relation.name), table);
     return table;
   }
 
@@ -90,8 +91,4 @@ export class ReceiptKeeping {
     this.#writtenBytes = 0;
     ask({ kind: "prune", maxAgeMs: maxAgeMs + batchSpanMs, maxBytes }).catch(() => undefined);
   }
-}
-
-function nameOf({ schema, name }: Relation): string {
-  return `${schema}\0${name}`;
 }
