@@ -1,9 +1,6 @@
 // The stores over both databases: what is stored is returned, in the promised order and within the promised limits.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {
@@ -15,46 +12,30 @@ import {
   retryTask,
 } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { openState, type State } from "../../src/state/open-state.ts";
+import type { State } from "../../src/state/open-state.ts";
 import { historyBound } from "../../src/state/stores/history-store.ts";
 import { taskListBound } from "../../src/state/stores/task-store.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
-
-const key = Buffer.alloc(32, 7).toString("base64");
+import { databaseKinds, StateOver } from "../support/state-over.ts";
 
 function task(name: string): Task {
   const snapshot = { database: "shop", schema: "public", name, truncate: false, force_parallel: false };
   return newTask(Bun.randomUUIDv7(), { Snapshot: snapshot }, Date.parse("2026-01-02T03:04:05.678Z"));
 }
 
-for (const kind of ["pglite", "postgres"] as const) {
+for (const kind of databaseKinds) {
   describe(`the stores over ${kind}`, () => {
+    let over: StateOver;
     let state: State;
     /** Of another replica, where there can be one. */
     let other: State;
-    let directory: string;
-    let server: PostgresServer | null = null;
 
     beforeAll(async () => {
-      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-      if (kind === "postgres") server = await PostgresServer.start();
-      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-      const open = () =>
-        openState({
-          ...{ databaseUrl, dataDirectory: join(directory, "data"), encryptionKey: key },
-          instance: crypto.randomUUID(),
-        });
-      state = await open();
-      other = server ? await open() : state;
+      over = await StateOver.start(kind);
+      ({ state } = over);
+      other = (await over.openAnother?.()) ?? state;
     });
-
-    afterAll(async () => {
-      if (other !== state) await other[Symbol.asyncDispose]();
-      await state[Symbol.asyncDispose]();
-      await server?.[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-    });
+    afterAll(() => over[Symbol.asyncDispose]());
 
     test("answers a ping", async () => {
       await state.ping();

@@ -1,15 +1,11 @@
 // What is parked, over both databases: what a run stores, and what people do with it.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { CutPage, ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
-import { openState, type State } from "../../../src/state/open-state.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import type { State } from "../../../src/state/open-state.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
+import { databaseKinds, StateOver } from "../../support/state-over.ts";
 
-const key = Buffer.alloc(32, 7).toString("base64");
 const idOf = (n: number) => `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`;
 
 function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage {
@@ -36,31 +32,17 @@ function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage 
   };
 }
 
-for (const kind of ["pglite", "postgres"] as const) {
+for (const kind of databaseKinds) {
   describe(`parking over ${kind}`, () => {
+    let over: StateOver;
     let state: State;
-    let directory: string;
-    let server: PostgresServer | null = null;
     const page = { after: null, limit: 100, schema: null, table: null, isDiscarded: false };
 
     beforeAll(async () => {
-      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-      if (kind === "postgres") server = await PostgresServer.start();
-      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-      const dataDirectory = join(directory, "data");
-      state = await openState({
-        databaseUrl,
-        dataDirectory,
-        encryptionKey: key,
-        instance: crypto.randomUUID(),
-      });
+      over = await StateOver.start(kind);
+      ({ state } = over);
     });
-
-    afterAll(async () => {
-      await state[Symbol.asyncDispose]();
-      await server?.[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-    });
+    afterAll(() => over[Symbol.asyncDispose]());
 
     async function connector(id: string) {
       await state.connectors.insert(storedConnector(id));

@@ -1,9 +1,6 @@
 // Receipts over both databases: stored with the record under its term, found by key, and removed by age and size.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { lsn } from "../../../src/change/lsn.ts";
 import { noReceipts, type ReceiptBatches } from "../../../src/connector/receipts.ts";
 import { textsDigest } from "../../../src/sink/delivery/receipts/key-digest.ts";
@@ -11,11 +8,10 @@ import { filterKey, filterProbes, tableHash } from "../../../src/sink/delivery/r
 import { decodeBody } from "../../../src/sink/delivery/receipts/receipt-body.ts";
 import { ReceiptBook } from "../../../src/sink/delivery/receipts/receipt-book.ts";
 import { ReceiptRows } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
-import { openState, type State } from "../../../src/state/open-state.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import type { State } from "../../../src/state/open-state.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
+import { databaseKinds, StateOver } from "../../support/state-over.ts";
 
-const key = Buffer.alloc(32, 7).toString("base64");
 const table = tableHash("public", "orders");
 const probesOf = (id: number) => filterProbes(filterKey(table, textsDigest([String(id)]).hash));
 
@@ -38,30 +34,16 @@ function add(book: ReceiptBook, ids: readonly number[], atMs: number): void {
   book.add({ ...facts, attempts: 1, status: 200, ms: 3, firstAtMs: atMs, lastAtMs: atMs, rows });
 }
 
-for (const kind of ["pglite", "postgres"] as const) {
+for (const kind of databaseKinds) {
   describe(`receipts over ${kind}`, () => {
+    let over: StateOver;
     let state: State;
-    let directory: string;
-    let server: PostgresServer | null = null;
 
     beforeAll(async () => {
-      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-      if (kind === "postgres") server = await PostgresServer.start();
-      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-      const dataDirectory = join(directory, "data");
-      state = await openState({
-        databaseUrl,
-        dataDirectory,
-        encryptionKey: key,
-        instance: crypto.randomUUID(),
-      });
+      over = await StateOver.start(kind);
+      ({ state } = over);
     });
-
-    afterAll(async () => {
-      await state[Symbol.asyncDispose]();
-      await server?.[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-    });
+    afterAll(() => over[Symbol.asyncDispose]());
 
     async function connector(id: string) {
       await state.connectors.insert(storedConnector(id));
