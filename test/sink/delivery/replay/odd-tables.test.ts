@@ -2,8 +2,9 @@
 // stream leaves out.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type ReplaySpec, replayResultOf } from "../../../../src/connector/task.ts";
+import type { ReplaySpec } from "../../../../src/connector/task.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
+import { reasonOf, sentAgain, specOf, streamingStage } from "../../../support/replay-stage.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import {
   envelopesOf,
@@ -12,7 +13,7 @@ import {
   keysThatWentBack,
   rowsOf,
 } from "../../../support/webhook-oracles.ts";
-import { type StageOptions, WebhookStage } from "../../../support/webhook-stage.ts";
+import type { StageOptions, WebhookStage } from "../../../support/webhook-stage.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -22,25 +23,11 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
 
-async function streaming(sql: string, options: StageOptions = {}): Promise<WebhookStage> {
-  const stage = await WebhookStage.create(server, `replay_odd${++count}`, sql, options);
-  await stage.start();
-  await stage.untilRealtime();
-  return stage;
-}
+const streaming = (sql: string, options: StageOptions = {}) =>
+  streamingStage(server, `replay_odd${++count}`, sql, options);
 
-const specOf = ({ database }: WebhookStage, name: string, keys?: ReplaySpec["keys"]): ReplaySpec => ({
-  ...{ database, schema: "public", name },
-  ...(keys ? { keys } : {}),
-});
-
-async function sent(stage: WebhookStage, name: string, keys?: ReplaySpec["keys"]) {
-  const spec = specOf(stage, name, keys);
-  return replayResultOf({ spec: { Replay: spec }, result: (await stage.life.replay(spec))! });
-}
-
-const reasonOf = async (stage: WebhookStage, name: string) =>
-  String(await stage.life.replay(specOf(stage, name)).catch((error: Error) => error.message));
+const sent = (stage: WebhookStage, name: string, keys?: ReplaySpec["keys"]) =>
+  sentAgain(stage, specOf(stage, name, keys));
 
 const partitioned = `
   create table m (id int, v text, primary key (id)) partition by range (id);

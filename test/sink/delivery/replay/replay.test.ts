@@ -2,9 +2,10 @@
 // overtaken, whatever happens meanwhile.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type ReplaySpec, replayResultOf } from "../../../../src/connector/task.ts";
+import type { ReplaySpec } from "../../../../src/connector/task.ts";
 import { moveRows, movingRows } from "../../../support/moving-rows.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
+import { reasonOf, sentAgain, specOf, streamingStage } from "../../../support/replay-stage.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import {
   envelopesOf,
@@ -13,7 +14,7 @@ import {
   keysThatWentBack,
   rowsOf,
 } from "../../../support/webhook-oracles.ts";
-import { type StageOptions, WebhookStage } from "../../../support/webhook-stage.ts";
+import type { StageOptions } from "../../../support/webhook-stage.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -28,26 +29,8 @@ const settledRows = 50;
 /** Each few pages are a range, as of a point of their own where one can be had. */
 const inRanges = { rangeBytes: 200_000, pointHeldMs: 20 };
 
-async function streaming(sql: string, options: StageOptions = {}): Promise<WebhookStage> {
-  const stage = await WebhookStage.create(server, `replay${++count}`, sql, {
-    copyPace: inRanges,
-    ...options,
-  });
-  await stage.start();
-  await stage.untilRealtime();
-  return stage;
-}
-
-const specOf = ({ database }: WebhookStage, name: string, keys?: ReplaySpec["keys"]): ReplaySpec => ({
-  ...{ database, schema: "public", name },
-  ...(keys ? { keys } : {}),
-});
-
-const sent = async (stage: WebhookStage, spec: ReplaySpec, id?: string) =>
-  replayResultOf({ spec: { Replay: spec }, result: (await stage.life.replay(spec, id))! });
-
-const reasonOf = async (stage: WebhookStage, name: string, keys?: ReplaySpec["keys"]) =>
-  String(await stage.life.replay(specOf(stage, name, keys)).catch((error: Error) => error.message));
+const streaming = (sql: string, options: StageOptions = {}) =>
+  streamingStage(server, `replay${++count}`, sql, { copyPace: inRanges, ...options });
 
 describe("by keys", () => {
   test("rows come again with a version above all that they had, a key without a row is told, and nothing else is sent", async () => {
@@ -62,7 +45,7 @@ describe("by keys", () => {
     const newest = Math.max(...before.map(({ _sm_version: version }) => Number(version)));
     const copied = JSON.stringify(stage.record?.copied.get("public.m")?.identity);
     const spec = specOf(stage, "m", [{ id: 2 }, { id: 99 }, { id: "1" }, { id: 1 }]);
-    const result = await sent(stage, spec);
+    const result = await sentAgain(stage, spec);
     expect(result).toMatchObject({ rows: 2, missing: [{ id: 99 }] });
     const again = rowsOf(receiver, "m").slice(before.length);
     expect(again.map(({ id, v }) => [id, v])).toEqual([
@@ -92,7 +75,7 @@ describe("by keys", () => {
     );
     const keysOf = async (id: string) => {
       const from = receiver.requests.length;
-      await sent(stage, spec, id);
+      await sentAgain(stage, spec, id);
       return receiver.requests.slice(from).map(({ headers }) => headers["idempotency-key"]);
     };
     const id = "01980a4e-5f0c-7000-8a51-2f9de1c0a7b3";
@@ -137,7 +120,7 @@ describe("by keys", () => {
     await waitFor("the first copies", () => receiver.deduplicated.length >= 7);
     for (const [name, key] of cases) {
       const before = receiver.deduplicated.length;
-      expect([name, await sent(stage, specOf(stage, name, [key]))]).toMatchObject([
+      expect([name, await sentAgain(stage, specOf(stage, name, [key]))]).toMatchObject([
         name,
         { rows: 1, missing: [] },
       ]);
@@ -188,7 +171,7 @@ describe("the whole table", () => {
       {
         await using moving = await moveRows(stage, "m", rows, seed, identity === "default");
         const { transactions } = moving;
-        const result = await sent(stage, specOf(stage, "m"));
+        const result = await sentAgain(stage, specOf(stage, "m"));
         expect(result?.rows).toBeGreaterThanOrEqual(settledRows);
         await waitFor("changes behind it", () => moving.transactions > transactions + 50);
       }
@@ -217,14 +200,14 @@ describe("the whole table", () => {
       receiver.script = () => undefined;
       await stage.start();
       await stage.untilRealtime();
-      expect((await sent(stage, specOf(stage, "m"), "task"))?.rows).toBeGreaterThanOrEqual(settledRows);
+      expect((await sentAgain(stage, specOf(stage, "m"), "task"))?.rows).toBeGreaterThanOrEqual(settledRows);
       const read = stage.life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
       const again = read.filter(({ from }) =>
         done.some((d) => from >= d.from && (d.to === null || from < d.to)),
       );
       expect(again).toEqual([]);
       // Another task begins anew.
-      await sent(stage, specOf(stage, "m"), "another");
+      await sentAgain(stage, specOf(stage, "m"), "another");
       expect(stage.life.copies.some(({ part }) => part?.kind === "range" && part.range.from === 0)).toBe(
         true,
       );
@@ -241,7 +224,7 @@ describe("the whole table", () => {
     );
     const { receiver } = stage;
     await waitFor("the first copy", () => envelopesOf(receiver, "m").length === 2);
-    expect(await sent(stage, specOf(stage, "m"))).toMatchObject({ rows: 2, missing: [] });
+    expect(await sentAgain(stage, specOf(stage, "m"))).toMatchObject({ rows: 2, missing: [] });
     expect(envelopesOf(receiver, "m").map(({ op }) => op)).toEqual(["r", "r", "r", "r"]);
   });
 });
