@@ -10,6 +10,7 @@ import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { askForReplay, changesOfLarge, largeTable, rowsOfLarge, untilOver } from "../support/replay-tasks.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { heldByVersion, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
 import { WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -37,8 +38,7 @@ beforeAll(async () => {
   for (const name of ["shop", "copy"]) await server.createDatabase(name);
   await server.query(
     `create table orders (id int primary key, v text); insert into orders select i, 'v' || i from generate_series(1, 200) i;
-     create table large (id int primary key, v int not null, filler text);
-     insert into large select i, 0, repeat('x', 300) from generate_series(1, ${rows}) i`,
+     ${largeTable(rows, 300)}`,
     "shop",
   );
   const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-replay-"));
@@ -63,21 +63,8 @@ afterAll(() => stack.disposeAsync());
 const untilRealtime = (id = "shop") =>
   waitFor("the stream", async () => (await api.connector(id)).status.state.realtime, { timeoutMs: 60_000 });
 
-async function replay(spec: object, at = path): Promise<Task> {
-  const response = await api.request("POST", `${at}/tasks`, { Replay: { schema: "public", ...spec } });
-  expect(response.status).toBe(202);
-  return (await response.json()) as Task;
-}
-
-const read = (id: string, at = path) => api.call<Task>("GET", `${at}/tasks/${id}`);
-
-async function over(id: string, at = path): Promise<Task> {
-  const look = async () => {
-    const task = await read(id, at).catch(() => null);
-    return (task?.state === "Done" || task?.state === "Failed") && task;
-  };
-  return await waitFor(`task ${id}`, look, { timeoutMs: 90_000 });
-}
+const replay = (spec: object, connector = "shop") => askForReplay(api, connector, spec);
+const over = (id: string, connector = "shop") => untilOver(api, connector, id, 90_000);
 
 async function run(...words: readonly string[]) {
   const child = Bun.spawn([command, ...words, "--url", service.url], { stdout: "pipe", stderr: "pipe" });
@@ -148,13 +135,12 @@ test("a Postgres sink is sent nothing again, and says what to do instead", async
     sink: { postgres: { connection: server.connection("copy") } },
   });
   await untilRealtime("copy");
-  const at = "/api/v1/connectors/copy";
-  const failed = await over((await replay({ name: "orders" }, at)).id, at);
+  const failed = await over((await replay({ name: "orders" }, "copy")).id, "copy");
   expect(failed).toMatchObject({
     state: "Failed",
     reason: expect.stringContaining("Verify task with repair Apply"),
   });
-  expect((await api.request("DELETE", at)).status).toBeLessThan(300);
+  expect((await api.request("DELETE", "/api/v1/connectors/copy")).status).toBeLessThan(300);
 });
 
 test("a task waits while the connector is stopped, and can be cancelled meanwhile", async () => {
@@ -175,18 +161,7 @@ test("killed amid a replay under load, again and again: the receiver has the sou
   // The receiver has lost all that it had.
   receiver.requests.length = 0;
   receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
-  const stop = new AbortController();
-  const load = (async () => {
-    const client = await server.connect("shop");
-    for (let n = 1; !stop.signal.aborted; n++) {
-      const id = 1 + Math.floor(Math.random() * rows);
-      await client.query(
-        `update large set v = ${n} where id = ${id}; delete from large where id = ${(id * 7) % rows}`,
-      );
-      await Bun.sleep(2);
-    }
-    await client.end();
-  })();
+  const changes = changesOfLarge(server, rows);
   const task = await replay({ name: "large" });
   for (let kill = 0; kill < 3; kill++) {
     const seen = receiver.requests.length;
@@ -197,9 +172,8 @@ test("killed amid a replay under load, again and again: the receiver has the sou
   }
   receiver.script = () => 200;
   expect(await over(task.id)).toMatchObject({ state: "Done" });
-  stop.abort();
-  await load;
-  const source = await server.query<{ id: number; v: number }>("select id, v from large order by id", "shop");
+  await changes[Symbol.asyncDispose]();
+  const source = await rowsOfLarge(server);
   const held = () =>
     [...heldByVersion(receiver, "large").values()]
       .map(({ id, v }) => ({ id, v }))

@@ -13,6 +13,7 @@ import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { askForReplay, changesOfLarge, largeTable, rowsOfLarge, untilOver } from "../support/replay-tasks.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
@@ -34,8 +35,7 @@ beforeAll(async () => {
   await sql(
     `create table nudge (id int primary key, n int not null); insert into nudge values (1, 0);
      create table few (id uuid primary key, v text); insert into few values ('0195d3ab-0000-7000-8000-000000000001', 'a');
-     create table large (id int primary key, v int not null, filler text);
-     insert into large select i, 0, repeat('x', 600) from generate_series(1, ${rows}) i`,
+     ${largeTable(rows, 600)}`,
   );
   cluster = stack.use(await KafkaCluster.start());
   service = stack.use(
@@ -61,17 +61,8 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-async function replay(spec: object): Promise<Task> {
-  return await api.call<Task>("POST", `${path}/tasks`, { Replay: { schema: "public", ...spec } });
-}
-
-async function over(id: string): Promise<Task> {
-  const look = async () => {
-    const task = await api.call<Task>("GET", `${path}/tasks/${id}`).catch(() => null);
-    return (task?.state === "Done" || task?.state === "Failed") && task;
-  };
-  return await waitFor(`task ${id}`, look, { timeoutMs: 120_000 });
-}
+const replay = (spec: object) => askForReplay(api, "again", spec);
+const over = (id: string) => untilOver(api, "again", id);
 
 interface Value {
   readonly id: unknown;
@@ -108,18 +99,7 @@ test("rows come again by their keys, with keys of their own", async () => {
 });
 
 test("killed amid a replay under load: each key's versions only grow, and what is held last is the source", async () => {
-  const stop = new AbortController();
-  const load = (async () => {
-    const client = await server.connect("shop");
-    for (let n = 1; !stop.signal.aborted; n++) {
-      const id = 1 + Math.floor(Math.random() * rows);
-      await client.query(
-        `update large set v = ${n} where id = ${id}; delete from large where id = ${(id * 7) % rows}`,
-      );
-      await Bun.sleep(2);
-    }
-    await client.end();
-  })();
+  const changes = changesOfLarge(server, rows);
   const begun = await replay({ name: "large" });
   for (let kill = 0; kill < 2; kill++) {
     const isRunning = async () => {
@@ -132,8 +112,7 @@ test("killed amid a replay under load: each key's versions only grow, and what i
     api = new ApiClient(service.url);
   }
   expect(await over(begun.id)).toMatchObject({ state: "Done" });
-  stop.abort();
-  await load;
+  await changes[Symbol.asyncDispose]();
   await untilDurable((text) => sql(text), slotName("again"), "the load", 120_000);
   const held = new Map<unknown, Value>();
   const keys = new Map<string, string>();
@@ -151,7 +130,7 @@ test("killed amid a replay under load: each key's versions only grow, and what i
     expect(keys.get(own) ?? key).toBe(key);
     keys.set(own, key);
   }
-  const source = await sql<{ id: number; v: number }>("select id, v from large order by id");
+  const source = await rowsOfLarge(server);
   const alive = [...held.values()].filter(({ _sm_deleted: isDeleted }) => !isDeleted);
   expect(alive.map(({ id, v }) => ({ id, v })).toSorted((a, b) => Number(a.id) - Number(b.id))).toEqual(
     source as readonly object[] as { id: unknown; v: unknown }[],
