@@ -1,5 +1,6 @@
-// Parking in the built program, under kill -9, while a receiver refuses some keys: what is refused waits with all that follows it, the others
-// go on, and after a retry each change has arrived exactly once by its Idempotency-Key, in the order of its key.
+// Parking in the built program, under kill -9 of the service and crashes of its state, while a receiver refuses by key, by size or for a time:
+// what is refused waits with all that follows it, the others go on, and after a retry each change has arrived exactly once by its
+// Idempotency-Key, in the order of its key.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -21,12 +22,37 @@ setDefaultTimeout(240_000);
 /** `test/long/parking.ts` has 100. */
 const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 3);
 
-/** Refuses rows of some keys, and what it took once it takes again. */
-function choosy(isBad: (id: number) => boolean): ReceiverScript {
+type Refuses = (ids: readonly number[], body: string) => boolean;
+
+const ofIds =
+  (bad: readonly number[]): Refuses =>
+  (ids) =>
+    ids.some((id) => bad.includes(id));
+const takesAll: Refuses = () => false;
+
+/** What the receiver refuses until the next mishap. */
+function anyRefusal(): Refuses {
+  switch (random(4)) {
+    case 0: {
+      const most = 100 + random(1_000);
+      return (_, body) => body.length > most;
+    }
+    case 1: {
+      const untilMs = performance.now() + random(150);
+      return () => performance.now() < untilMs;
+    }
+    default:
+      return ofIds([random(40), random(40), random(40)]);
+  }
+}
+
+/** Takes again what it took once. */
+function choosy(refuses: Refuses): ReceiverScript {
   const taken = new Set<string>();
   return ({ headers, body }) => {
     const key = headers["idempotency-key"]!;
-    const isRefused = !taken.has(key) && (JSON.parse(body) as { id: number }[]).some(({ id }) => isBad(id));
+    const ids = (JSON.parse(body) as { id: number }[]).map(({ id }) => id);
+    const isRefused = !taken.has(key) && refuses(ids, body);
     if (Math.random() < 0.05) return { kind: "reset" };
     if (isRefused) return { kind: "answer", status: 422, body: "no such id" };
     taken.add(key);
@@ -37,18 +63,23 @@ function choosy(isBad: (id: number) => boolean): ReceiverScript {
 
 test(`what is refused is parked, and arrives after a retry, under ${kills} kill -9`, async () => {
   await using stack = new AsyncDisposableStack();
-  const [command, server] = await Promise.all([
+  const settings = { fsync: "off" };
+  const [command, server, stateServer] = await Promise.all([
     compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
+    PostgresServer.start({ settings }),
+    PostgresServer.start({ settings }),
   ]);
   stack.use(server);
-  for (const database of ["a", "state"]) await server.createDatabase(database);
+  stack.use(stateServer);
+  await server.createDatabase("a");
+  await stateServer.createDatabase("state");
   await server.query(auditedSchema, "a");
-  let bad = new Set([1, 7, 23]);
-  const receiver = stack.use(await WebhookReceiver.start({ script: choosy((id) => bad.has(id)) }));
+  let refuses = ofIds([1, 7, 23]);
+  const script = choosy((ids, body) => refuses(ids, body));
+  const receiver = stack.use(await WebhookReceiver.start({ script }));
   const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
   stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  const { user, password, host, port } = server.connection("state");
+  const { user, password, host, port } = stateServer.connection("state");
   const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
   const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
   const api = new ApiClient(service.url);
@@ -91,17 +122,22 @@ test(`what is refused is parked, and arrives after a retry, under ${kills} kill 
     for (let kill = 0; kill < kills; kill++) {
       const { length } = receiver.requests;
       await receiver.until(() => receiver.requests.length > length, 60_000);
-      bad = new Set(Array.from({ length: 3 }, () => random(40)));
+      refuses = anyRefusal();
       if (random(2) === 0) await call("POST", "/retry", {});
       await Bun.sleep(random(700));
-      await service.kill();
-      await service.launch();
+      const dies = random(3);
+      if (dies !== 0) await service.kill();
+      if (dies !== 1) {
+        await stateServer.stop("immediate");
+        await stateServer.launch();
+      }
+      if (dies !== 0) await service.launch();
     }
   } finally {
     over.abort();
     await writing;
   }
-  bad = new Set();
+  refuses = takesAll;
   const emptied = async () => {
     const left = await parked();
     if (left.some(({ state }) => state === "Parked")) await call("POST", "/retry", {});
