@@ -17,9 +17,10 @@ import type {
   Transport,
   TransportEvents,
 } from "../delivery/transport.ts";
-import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
+import { compileTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
 import { type KafkaRun, KafkaStore } from "./checkpoint/kafka-store.ts";
+import { KafkaOutlet } from "./kafka-outlet.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { MessageHeaders } from "./message-headers.ts";
 import { type BoundaryTopic, type KafkaTable, MessageWriter } from "./message-writer.ts";
@@ -202,60 +203,13 @@ class KafkaTransport implements Transport {
     this.#stop.abort(new Error("closed"));
   }
 
-  /** Rows are counted when they are sealed, or when there are so many. */
-  #outlet(sent: Sent, countEvery: number): Outlet & { addOther(bytes: number): void } {
-    const log = this.#log;
-    const parking = this.#set?.parking;
-    const isTransactional = this.commitWithinMs !== null;
-    let rows = 0;
-    let bytes = 0;
-    /** Of messages that are of no row, and on their way. */
-    let others: (() => void)[] = [];
-    const count = () => {
-      if (rows === 0 && others.length === 0) return;
-      const delivered = rows === 0 ? [...others] : [sent(rows, bytes), ...others];
-      rows = 0;
-      bytes = 0;
-      others = [];
-      const tell = () => delivered.forEach((each) => void each());
-      if (isTransactional) tell();
-      // A round that fails ends the session, and so does what cannot be parked.
-      else Promise.all([log.seal(), this.#set?.stored()]).then(tell, () => undefined);
-    };
-    return {
-      // Nothing but a row ends a window: it is not to wait for the next one.
-      addOther: (added: number) => {
-        others.push(sent(0, added));
-        if (isTransactional) count();
-        else if (others.length === 1) setTimeout(count, this.settings.delivery.flushIntervalMs);
-      },
-      addRow: (table: CompiledTable, row: PlannedRow) => {
-        bytes += this.#addRow(table as KafkaTable, row);
-        if (++rows >= countEvery) count();
-      },
-      seal: count,
-      get hasCapacity() {
-        return log.hasCapacity && (parking?.hasCapacity ?? true);
-      },
-      untilCapacity: async () => {
-        await log.untilCapacity();
-        // Where that fails the session ends.
-        if (parking && !parking.hasCapacity) await parking.stored()?.catch(() => undefined);
-      },
-    };
-  }
-
-  /** Returns the bytes of what is sent of it: nothing, where it is parked. */
-  #addRow(table: KafkaTable, row: PlannedRow): number {
-    const parking = this.#set?.parking;
-    if (parking?.takes(table, row)) return 0;
-    try {
-      return this.#writer.addRow(table, row);
-    } catch (error) {
-      if (!parking || !isRefusal(error)) throw error;
-      parking.refuse(table, row, error);
-      return 0;
-    }
+  #outlet(sent: Sent, countEvery: number): KafkaOutlet {
+    return new KafkaOutlet({
+      ...{ sent, countEvery, log: this.#log, writer: this.#writer },
+      parking: this.#set?.parking ?? null,
+      seal: this.commitWithinMs === null ? () => this.#log.seal() : null,
+      flushIntervalMs: this.settings.delivery.flushIntervalMs,
+    });
   }
 }
 
