@@ -163,6 +163,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       ...{ monotonic, nowMs: Date.now, resolver: new AddressResolver(egressPolicy(process.env)) },
       parking: { connectorId: connector.id, store: parkingStore(this.#main) },
       counts: this.#produced,
+      receipts: this.#receipts(connector),
     });
     return { settings: settings.delivery, transport, stopWithinMs: settings.stopWithinMs };
   }

@@ -40,14 +40,22 @@ export function explanationLines(explanation: Explanation, width: number): reado
 }
 
 function deliveryTable(deliveries: readonly ExplainedDelivery[], width: number): string {
-  const rows = deliveries.map(({ at, outcome, status, ms, attempts, change, idempotency_key: key }) => [
-    at,
-    outcome,
-    status === null ? "" : String(status),
-    attempts === 0 ? "" : `${ms}`,
-    String(attempts),
-    change === null ? "" : `${change.op} ${change.lsn}`.trim(),
-    key ?? "",
-  ]);
-  return textTable(["AT", "OUTCOME", "STATUS", "MS", "ATTEMPTS", "CHANGE", "IDEMPOTENCY KEY"], rows, width);
+  const areMessages = deliveries.some(({ kafka }) => kafka !== undefined);
+  const rows = deliveries.map(
+    ({ at, outcome, kafka, status, ms, attempts, change, idempotency_key: key }) => [
+      at,
+      outcome,
+      areMessages ? messagePlace(kafka) : String(status ?? ""),
+      attempts === 0 ? "" : `${ms}`,
+      String(attempts),
+      change === null ? "" : `${change.op} ${change.lsn}`.trim(),
+      key ?? "",
+    ],
+  );
+  const answer = areMessages ? "MESSAGE" : "STATUS";
+  return textTable(["AT", "OUTCOME", answer, "MS", "ATTEMPTS", "CHANGE", "IDEMPOTENCY KEY"], rows, width);
+}
+
+function messagePlace(kafka: ExplainedDelivery["kafka"]): string {
+  return kafka ? `${kafka.topic}[${kafka.partition}]@${kafka.offset ?? "?"}` : "";
 }

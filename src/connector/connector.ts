@@ -46,7 +46,7 @@ const verifyLanes = wholeNumber({
 const receiptsHours = wholeNumber({
   maximum: 8_760,
   description:
-    "How long it is kept what became of each request to a webhook, for `explain`; 0: nothing is kept.",
+    "How long it is kept what became of each request to a webhook, or message to Kafka, for `explain`; 0: nothing is kept.",
 });
 const receiptsMaxBytes = wholeNumber({
   minimum: 1_048_576,

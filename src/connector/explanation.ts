@@ -30,6 +30,16 @@ const DeliverySchema = strictObject({
   attempts: Type.Integer({ description: "0: it was not tried, as it waits behind a parked one." }),
   first_at: timestamp(),
   change: lastChange,
+  kafka: Type.Optional(
+    strictObject(
+      {
+        topic: Type.String(),
+        partition: Type.Integer(),
+        offset: Type.Union([Type.Integer(), Type.Null()], { description: "Null: no broker told it." }),
+      },
+      { description: "Where the message is. Absent: it was a request." },
+    ),
+  ),
 });
 export type ExplainedDelivery = Static<typeof DeliverySchema>;
 

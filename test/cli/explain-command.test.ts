@@ -34,3 +34,15 @@ test("what is on its way is told, and what is not known here", () => {
   expect(explanationLines({ ...delivered, open: null }, 200)[2]).toContain("not known here");
   expect(explanationLines({ ...delivered, parked: ["p1", "p2"] }, 200)[2]).toBe("parked: p1 p2");
 });
+
+test("of a message it is told where it is", () => {
+  const kafka = { topic: "shop.orders", partition: 2, offset: 17 };
+  const [delivery] = delivered.deliveries;
+  const deliveries = [
+    { ...delivery!, status: null, kafka },
+    { ...delivery!, status: null, kafka: { ...kafka, offset: null } },
+  ];
+  const [, , table = ""] = explanationLines({ ...delivered, deliveries }, 200);
+  const lines = table.split("\n").map((line) => line.split(/ {2,}/)[2]);
+  expect(lines).toEqual(["MESSAGE", "shop.orders[2]@17", "shop.orders[2]@?"]);
+});

@@ -57,7 +57,10 @@ test("the newest receipt says what became of the last change", () => {
 test("what is on its way is newer than what was delivered, and what is parked waits", () => {
   const deliveries = [delivery("k1", "delivered", change("0/10"))];
   expect(of({ deliveries, open: [retrying] })).toEqual(["Retrying", false, "0/30"]);
-  expect(of({ deliveries, parked: ["k2"] })).toEqual(["Parked", false, "0/10"]);
+  const parked = (lsn: string) => [{ id: "k2", change: { lsn, committed_at: at, op: "" as const } }];
+  expect(of({ deliveries, parked: [{ id: "k2", change: null }] })).toEqual(["Parked", false, "0/10"]);
+  expect(of({ deliveries, parked: parked("0/9") })).toEqual(["Parked", false, "0/10"]);
+  expect(of({ deliveries, parked: parked("0/20") })).toEqual(["Parked", false, "0/20"]);
 });
 
 test("a parked message that was sent again is durable once it is delivered, though its receipt says less", () => {
@@ -85,4 +88,15 @@ test("nothing is guessed", () => {
   expect(of({})).toEqual(["Unknown", false, null]);
   const { summary } = conclude({ deliveries: [], parked: [], open: null, hours: 0 });
   expect(summary).toContain("keeps no receipts");
+});
+
+test("the sentence says where a message is", () => {
+  const kafka = { topic: "shop.orders", partition: 2, offset: 17 };
+  const sentence = (place: { readonly offset: number | null }) => {
+    const message = { ...delivery("k1", "delivered", change("0/10")), status: null };
+    const deliveries = [{ ...message, kafka: { ...kafka, ...place } }];
+    return conclude({ deliveries, parked: [], open: [], hours: 24 }).summary;
+  };
+  expect(sentence(kafka)).toEndWith(`delivered at ${at}, to partition 2 of topic shop.orders at offset 17.`);
+  expect(sentence({ offset: null })).toEndWith(`delivered at ${at}, to partition 2 of topic shop.orders.`);
 });

@@ -16,7 +16,7 @@ const detail = {
   summary: "Tell what became of a row",
   description:
     "Where the last known change of a row is: delivered, tried again, waiting, parked, refused or discarded; and in which requests earlier ones were. " +
-    "It comes from receipts, which `limits.receipts_hours` has a connector to a webhook keep. What they do not have is not guessed.",
+    "It comes from receipts, which `limits.receipts_hours` has a connector to a webhook or Kafka keep. What they do not have is not guessed.",
 };
 
 const ExplainQuery = strictObject({

@@ -266,7 +266,6 @@ function checkUrl(part: Part): Violation[] {
 /** A Postgres sink answers itself: the row is there or not. */
 function checkReceipts({ limits, sink }: Part): readonly Violation[] {
   if ((limits?.receipts_hours ?? 0) === 0) return [];
-  if (sink?.kafka) return [{ path: "/limits/receipts_hours", message: "not supported for Kafka yet" }];
   if (!sink?.postgres) return [];
   const message =
     "a Postgres sink sends no requests that receipts could be of: look at the row in its table, or set history_enabled for what it was";

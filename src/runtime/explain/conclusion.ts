@@ -2,12 +2,14 @@
 
 import { parseLsn } from "../../change/lsn.ts";
 import type { ExplainedDelivery, Explanation } from "../../connector/explanation.ts";
+import type { KeyedParked } from "../../connector/parked-message.ts";
 import type { OpenRequest } from "../../connector/receipts.ts";
 
 export interface KnownOfRow {
   /** The newest first. */
   readonly deliveries: readonly ExplainedDelivery[];
-  readonly parked: readonly string[];
+  /** Messages that have the row, and what is known of its change in them. */
+  readonly parked: readonly Pick<KeyedParked, "id" | "change">[];
   readonly open: readonly OpenRequest[] | null;
   readonly hours: number;
 }
@@ -22,6 +24,7 @@ export function conclude(known: KnownOfRow): Conclusion {
       change: change as Change,
       key,
     })),
+    ...known.parked.map(({ change, id }) => ({ change: change as Change, key: id })),
   ];
   const last = changes.reduce((best, each) => (isLater(each.change, best.change) ? each : best), {
     change: null as Change,
@@ -88,7 +91,7 @@ function summaryOf(state: Explanation["state"], change: Change, known: KnownOfRo
   const newest = newestOf(known.deliveries);
   switch (state) {
     case "Delivered":
-      return `${what} was delivered at ${newest?.at}${answered(newest?.status)}.`;
+      return `${what} was delivered at ${newest?.at}${placed(newest)}${answered(newest?.status)}.`;
     case "Retrying":
       return `${what} is not delivered: ${retried(known.open)}. It is tried again.`;
     case "Sending":
@@ -96,7 +99,7 @@ function summaryOf(state: Explanation["state"], change: Change, known: KnownOfRo
     case "Waiting":
       return `${what} waits: an earlier request of its key is not delivered yet.`;
     case "Parked":
-      return `${what} is parked: the receiver refused it, or an earlier change of its key. Mend the receiver, then ask for a retry.`;
+      return `${what} is parked: it was refused, or an earlier change of its key. Mend what refused it, then ask for a retry.`;
     case "Refused":
       return `${what} was refused at ${newest?.at}${answered(newest?.status)}. The connector stopped there: mend the receiver, then start it.`;
     case "Discarded":
@@ -113,6 +116,12 @@ function summaryOf(state: Explanation["state"], change: Change, known: KnownOfRo
 function anOperation(op: string): string {
   const name = operations[op] ?? "change";
   return /^[aiu]/.test(name) ? `an ${name}` : `a ${name}`;
+}
+
+function placed(delivery: ExplainedDelivery | undefined): string {
+  if (!delivery?.kafka) return "";
+  const { topic, partition, offset } = delivery.kafka;
+  return `, to partition ${partition} of topic ${topic}${offset === null ? "" : ` at offset ${offset}`}`;
 }
 
 function answered(status: number | null | undefined): string {

@@ -49,11 +49,11 @@ export class StoredExplainService implements ExplainService {
     const deliveries = [...receipts.map(({ delivery }) => delivery), ...kept.flatMap(discarded)]
       .toSorted((a, b) => b.at.localeCompare(a.at))
       .slice(0, mostDeliveries);
-    const parked = kept.filter(({ isDiscarded }) => !isDiscarded).map(({ id }) => id);
+    const held = kept.filter(({ isDiscarded }) => !isDiscarded);
     return {
       ...{ schema: request.schema, name: request.name, key: request.key },
-      ...conclude({ deliveries, parked, open, hours }),
-      ...({ parked, deliveries, open: open && [...open] } as Pick<
+      ...conclude({ deliveries, parked: held, open, hours }),
+      ...({ parked: held.map(({ id }) => id), deliveries, open: open && [...open] } as Pick<
         Explanation,
         "parked" | "deliveries" | "open"
       >),

@@ -70,6 +70,14 @@ function rowReceipt(
     ...{ idempotency_key: key, at: timeText(lastAtMs), status: status === 0 ? null : status, ms },
     ...{ outcome, attempts, first_at: timeText(firstAtMs) },
     change: lsn === null ? null : { lsn: formatLsn(lsn), committed_at: committedAt, op },
+    ...messageOf(receipt, row),
   };
   return { delivery, lsn };
+}
+
+function messageOf({ topic, rows }: Receipt, row: number): Pick<ExplainedDelivery, "kafka"> {
+  const partition = rows.partitions?.[row];
+  if (topic === undefined || partition === undefined) return {};
+  const offset = rows.offsets?.[row] ?? Number.NaN;
+  return { kafka: { topic, partition, offset: Number.isNaN(offset) ? null : offset } };
 }

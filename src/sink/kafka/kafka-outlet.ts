@@ -1,6 +1,7 @@
 // Where rows of the stream or of a chunk go: each becomes a message, or is parked. Rows are counted when they are sealed, or when there are so
 // many.
 
+import type { ReceiptBook } from "../delivery/receipts/receipt-book.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
 import type { Outlet, Sent } from "../delivery/transport.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
@@ -11,10 +12,12 @@ import type { ProducerLog } from "./produce/producer-log.ts";
 export interface KafkaOutletOptions {
   readonly sent: Sent;
   readonly countEvery: number;
-  readonly log: Pick<ProducerLog, "hasCapacity" | "untilCapacity">;
+  readonly log: Pick<ProducerLog, "hasCapacity" | "untilCapacity" | "isOver">;
   readonly writer: Pick<MessageWriter, "addRow">;
   /** Null: nothing is parked. */
   readonly parking: KafkaParking | null;
+  /** Null: no receipts are kept. */
+  readonly book: Pick<ReceiptBook, "hasSpace" | "untilSpace"> | null;
   /** Null: with transactions. Otherwise resolves when brokers have taken all that was added. */
   readonly seal: (() => Promise<void>) | null;
   readonly flushIntervalMs: number;
@@ -55,15 +58,16 @@ export class KafkaOutlet implements Outlet {
   }
 
   get hasCapacity(): boolean {
-    const { log, parking } = this.options;
-    return log.hasCapacity && (parking?.hasCapacity ?? true);
+    const { log, parking, book } = this.options;
+    return log.hasCapacity && (parking?.hasCapacity ?? true) && (book?.hasSpace ?? true);
   }
 
   async untilCapacity(): Promise<void> {
-    const { log, parking } = this.options;
+    const { log, parking, book } = this.options;
     await log.untilCapacity();
     // Where that fails the session ends.
     if (parking && !parking.hasCapacity) await parking.stored()?.catch(() => undefined);
+    if (!log.isOver) await book?.untilSpace();
   }
 
   /** Returns the bytes of what is sent of it: nothing, where it is parked. */

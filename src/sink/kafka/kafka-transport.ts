@@ -3,9 +3,11 @@
 
 import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
+import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import { sleep } from "../delivery/order/sleep.ts";
 import type { ParkingPlace } from "../delivery/parking/parking-set.ts";
+import type { ReceiptPlace } from "../delivery/receipts/receipt-keeping.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
 import type {
   ChunkOutletOptions,
@@ -30,6 +32,7 @@ import { RetriedTables } from "./parking/retried-tables.ts";
 import { ProducerLog } from "./produce/producer-log.ts";
 import { ProducerSession } from "./produce/producer-session.ts";
 import type { SenderEvents } from "./produce/round-sender.ts";
+import { KafkaReceipts } from "./receipts/kafka-receipts.ts";
 import { TableEncoding } from "./table-encoders.ts";
 import { TopicQueues } from "./topic-queues.ts";
 
@@ -39,6 +42,8 @@ export interface KafkaTools {
   readonly resolver: AddressResolver;
   /** Where messages are parked; absent: nowhere. */
   readonly parking?: ParkingPlace;
+  /** Undefined: no receipts are kept. */
+  readonly receipts?: ReceiptPlace | undefined;
   /** What is counted. */
   readonly counts: Omit<SenderEvents, "retrying" | "halved" | "tooLarge"> & {
     retried(): void;
@@ -68,6 +73,7 @@ class KafkaTransport implements Transport {
   readonly #tables: RetriedTables;
   /** Null: nothing is parked. */
   readonly #set: KafkaParkingSet | null;
+  readonly #receipts: KafkaReceipts | null;
   /** Null: it is not said where transactions begin and end. */
   #boundaries: BoundaryTopic | null = null;
 
@@ -102,13 +108,20 @@ class KafkaTransport implements Transport {
     );
     this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);
-    this.commitWithinMs =
-      sender.transactionalId === null ? null : settings.transactionTimeoutMs * commitWithin;
+    const isTransactional = sender.transactionalId !== null;
+    this.commitWithinMs = isTransactional ? settings.transactionTimeoutMs * commitWithin : null;
+    const { receipts: place, monotonic } = tools;
+    this.#receipts = place
+      ? new KafkaReceipts({ place, isTransactional, state, log: this.#log, monotonic })
+      : null;
     this.#tables = new RetriedTables((relation) => this.#compile(relation));
     this.#set = tools.parking ? this.#parkingSet(tools, tools.parking, events) : null;
     const refused = this.#set?.refused ?? null;
-    this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes, refused);
-    this.store = new KafkaStore(settings, run, this.#session, this.#log, this.#topics, state, this.#set);
+    this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes, refused, this.#receipts);
+    this.store = new KafkaStore(
+      ...([settings, run, this.#session, this.#log, this.#topics] as const),
+      ...([this.#receipts?.record ?? state, this.#set, this.#receipts?.staged ?? null] as const),
+    );
   }
 
   #parkingSet(
@@ -121,8 +134,19 @@ class KafkaTransport implements Transport {
       this.#writer.addRow(table, row, id);
       added();
     };
-    const taken = this.commitWithinMs === null ? () => this.#log.seal() : null;
-    return new KafkaParkingSet(this.settings, events, { place, monotonic, nowMs, sleep, add, taken });
+    const taken = async () => {
+      await this.#seal();
+      // It is parked until then, and would be sent again.
+      await this.#receipts?.saved();
+    };
+    return new KafkaParkingSet(this.settings, events, {
+      ...{ place, monotonic, nowMs, sleep, add },
+      taken: this.commitWithinMs === null ? taken : null,
+    });
+  }
+
+  get keepsReceipts(): boolean {
+    return this.#receipts !== null;
   }
 
   get isOver(): boolean {
@@ -130,6 +154,7 @@ class KafkaTransport implements Transport {
   }
 
   async prepare(relations: readonly Relation[]): Promise<void> {
+    await this.#receipts?.keeping.prepare(relations);
     await this.#topics.prepare(relations);
     const { transactions } = this.settings.encoding;
     if (!transactions || this.#boundaries) return;
@@ -141,6 +166,7 @@ class KafkaTransport implements Transport {
   /** Where its schema is refused, and rows can be parked, all of its rows are. */
   async compile(relation: Relation): Promise<KafkaTable> {
     const { parking } = this.settings;
+    await this.#receipts?.keeping.changed(relation);
     try {
       return await this.#compile(relation);
     } catch (error) {
@@ -162,6 +188,7 @@ class KafkaTransport implements Transport {
   }
 
   stream({ sent, save }: StreamOutletOptions): StreamOutlet {
+    this.#receipts?.saveBy(save);
     const outlet = this.#outlet(sent, Number.POSITIVE_INFINITY);
     return Object.assign(outlet, {
       addBoundary: (boundary: Parameters<StreamOutlet["addBoundary"]>[0]) => {
@@ -183,6 +210,10 @@ class KafkaTransport implements Transport {
     this.#set?.passed(Number(version));
   }
 
+  find(question: RowQuestion): readonly OpenRequest[] {
+    return this.#receipts?.find(question) ?? [];
+  }
+
   async drain(signal: AbortSignal): Promise<void> {
     const stopped = this.#set?.retry.stop(signal);
     if (signal.aborted) {
@@ -190,7 +221,7 @@ class KafkaTransport implements Transport {
       this.#stop.abort(signal.reason);
     } else if (this.commitWithinMs === null) {
       await Promise.race([
-        this.#log.seal().catch(() => undefined),
+        this.#seal().catch(() => undefined),
         new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true })),
       ]);
     }
@@ -199,15 +230,22 @@ class KafkaTransport implements Transport {
 
   async close(): Promise<void> {
     this.#log.stop(new MillraceError("sink_connection_lost", "the sink is closed"));
+    await this.#receipts?.close();
     await this.#session.close();
     this.#stop.abort(new Error("closed"));
+  }
+
+  /** Resolves when brokers have taken all that was added. */
+  #seal(): Promise<void> {
+    return this.#receipts?.seal() ?? this.#log.seal();
   }
 
   #outlet(sent: Sent, countEvery: number): KafkaOutlet {
     return new KafkaOutlet({
       ...{ sent, countEvery, log: this.#log, writer: this.#writer },
       parking: this.#set?.parking ?? null,
-      seal: this.commitWithinMs === null ? () => this.#log.seal() : null,
+      book: this.#receipts?.book ?? null,
+      seal: this.commitWithinMs === null ? () => this.#seal() : null,
       flushIntervalMs: this.settings.delivery.flushIntervalMs,
     });
   }

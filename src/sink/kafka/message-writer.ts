@@ -17,6 +17,7 @@ import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
 import type { RefusedRecords } from "./parking/refused-records.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
 import type { PartitionQueue } from "./produce/round.ts";
+import type { KafkaReceipts } from "./receipts/kafka-receipts.ts";
 
 /** A table, and where its messages go. */
 export interface KafkaTable extends CompiledTable {
@@ -54,6 +55,8 @@ export class MessageWriter {
     private readonly maxMessageBytes: number,
     /** Messages that brokers do not take. Null: nobody keeps them in mind. */
     private readonly refused: RefusedRecords | null = null,
+    /** Hears of the message of a row before it is added. */
+    private readonly receipts: Pick<KafkaReceipts, "add"> | null = null,
   ) {}
 
   /** Adds the row's messages, and returns their bytes. Throws `kafka_message_too_large`. `parkedId`: it was parked under this id, and is sent again. */
@@ -69,6 +72,7 @@ export class MessageWriter {
     this.#requireFits(table, key, whole);
     const queue = queueOf(table, key);
     if (this.refused) requireTaken(table, queue, key, whole, this.refused, parkedId);
+    this.receipts?.add(table, row, queue);
     this.log.add(queue, key, whole, this.#headers);
     // So that compaction removes the key.
     if (row.context.operation === "delete" && key !== null && this.messages.tombstones)

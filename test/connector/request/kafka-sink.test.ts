@@ -73,6 +73,10 @@ test("every field at once is taken", () => {
   ).toBeNull();
 });
 
+test("receipts can be kept", () => {
+  expect(refusal({}, { limits: { receipts_hours: 24 } })).toBeNull();
+});
+
 test("what is missing", () => {
   const bare = { kafka: { connection: {} } };
   expect(refusal({}, { sink: bare })).toEqual({

@@ -51,8 +51,8 @@ export function moments({ open, deliveries }: Explanation): readonly Moment[] {
     };
   });
   const past = deliveries.map(
-    ({ at, outcome, status, ms, attempts, change, idempotency_key: key }): Moment => {
-      const answer = status === null ? "" : `answered ${status} after ${ms} ms`;
+    ({ at, outcome, status, ms, attempts, change, kafka, idempotency_key: key }): Moment => {
+      const answer = kafka ? placeOf(kafka) : status === null ? "" : `answered ${status} after ${ms} ms`;
       const text = [operationOf(change?.op), attempts === 1 ? "" : attemptsOf(attempts), answer]
         .filter(Boolean)
         .join(", ");
@@ -60,6 +60,14 @@ export function moments({ open, deliveries }: Explanation): readonly Moment[] {
     },
   );
   return [...now.toReversed(), ...past];
+}
+
+function placeOf({
+  topic,
+  partition,
+  offset,
+}: NonNullable<Explanation["deliveries"][number]["kafka"]>): string {
+  return `topic ${topic}, partition ${partition}${offset === null ? "" : `, offset ${offset}`}`;
 }
 
 function operationOf(op: string | undefined): string {

@@ -53,7 +53,7 @@ function hasRow({ receiptRows, touches }: OutgoingRequest, { hash, check }: KeyD
 }
 
 /** Of the last of its rows with this key. */
-function lastChange(rows: KeptRows, digest: KeyDigest): OpenRequest["last_change"] {
+export function lastChange(rows: KeptRows, digest: KeyDigest): OpenRequest["last_change"] {
   for (let row = rows.count - 1; row >= 0; row--) {
     if (rows.hashes[row] !== digest.hash || rows.checks[row] !== digest.check) continue;
     const run = runOf(rows, row);

@@ -40,13 +40,14 @@ function layout(buffer: ArrayBuffer, { receipts, runs, rows, ordinals, keys, nam
   const bytes = (count: number) => new Uint8Array(buffer, place(count, 1), count);
   return {
     ...{ firstAt: floats(receipts), lastAt: floats(receipts), runTime: floats(runs), runLsn: longs(runs) },
+    offsets: floats(ordinals),
     ...{
       receiptRows: words(receipts),
       receiptRuns: words(receipts),
       ms: words(receipts),
       attempts: words(receipts),
     },
-    ...{ runRows: words(runs), hashes: words(rows), ordinals: words(ordinals) },
+    ...{ runRows: words(runs), hashes: words(rows), ordinals: words(ordinals), partitions: words(ordinals) },
     ...{ table: shorts(receipts), status: shorts(receipts), checks: shorts(rows) },
     ...{
       outcome: bytes(receipts),
@@ -59,7 +60,7 @@ function layout(buffer: ArrayBuffer, { receipts, runs, rows, ordinals, keys, nam
 }
 
 function sizeOf({ receipts, runs, rows, ordinals, keys, names }: Counts): number {
-  return headerBytes + receipts * 38 + runs * 20 + rows * 7 + ordinals * 4 + keys * keyBytes + names;
+  return headerBytes + receipts * 38 + runs * 20 + rows * 7 + ordinals * 16 + keys * keyBytes + names;
 }
 
 /** What a receipt has: a key of its own, and rows whose places are kept. */
@@ -69,7 +70,7 @@ const hasOrdinals = 2;
 /** One piece. Pieces are joined to a body. */
 export function encodePiece(receipts: readonly Receipt[]): Uint8Array {
   const tables = new TableNumbers();
-  for (const { schema, table } of receipts) tables.number(schema, table);
+  for (const receipt of receipts) tables.number(receipt);
   const names = new TextEncoder().encode(tables.json);
   const sum = (of: (receipt: Receipt) => number) => receipts.reduce((total, each) => total + of(each), 0);
   const counts: Counts = {
@@ -96,6 +97,7 @@ function fill(lists: ReturnType<typeof layout>, receipts: readonly Receipt[], ta
   let atMs = 0;
   let timeUs = 0;
   let lsn = 0n;
+  const offsets = new OffsetSteps();
   receipts.forEach((receipt, i) => {
     const { rows } = receipt;
     lists.firstAt[i] = receipt.firstAtMs - atMs;
@@ -105,7 +107,7 @@ function fill(lists: ReturnType<typeof layout>, receipts: readonly Receipt[], ta
     lists.receiptRuns[i] = rows.runRows.length;
     lists.ms[i] = receipt.ms;
     lists.attempts[i] = receipt.attempts;
-    lists.table[i] = tables.number(receipt.schema, receipt.table);
+    lists.table[i] = tables.number(receipt);
     lists.status[i] = receipt.status;
     lists.outcome[i] = outcomes.indexOf(receipt.outcome);
     lists.kind[i] = (receipt.key === null ? 0 : hasKey) | (rows.ordinals === null ? 0 : hasOrdinals);
@@ -115,7 +117,11 @@ function fill(lists: ReturnType<typeof layout>, receipts: readonly Receipt[], ta
       lists.hashes[row + j] = rows.hashes[j]!;
       lists.checks[row + j] = rows.checks[j]!;
       lists.marks[row + j] = rows.marks[j]!;
-      if (rows.ordinals) lists.ordinals[ordinal + j] = rows.ordinals[j]!;
+      if (!rows.ordinals) continue;
+      const partition = rows.partitions?.[j] ?? 0;
+      lists.ordinals[ordinal + j] = rows.ordinals[j]!;
+      lists.partitions[ordinal + j] = partition;
+      lists.offsets[ordinal + j] = offsets.step(lists.table[i]!, partition, rows.offsets?.[j] ?? Number.NaN);
     }
     row += rows.count;
     ordinal += rows.ordinals?.length ?? 0;
@@ -132,21 +138,47 @@ function fill(lists: ReturnType<typeof layout>, receipts: readonly Receipt[], ta
 /** Numbers the tables of a piece. Receipts of one table mostly come one after the other. */
 class TableNumbers {
   readonly #numbers = new Map<string, number>();
-  #last = { schema: "", table: "", number: -1 };
+  #last = { schema: "", table: "", topic: undefined as string | undefined, number: -1 };
 
   get json(): string {
     return `[${[...this.#numbers.keys()].join(",")}]`;
   }
 
-  number(schema: string, table: string): number {
+  number({ schema, table, topic }: Pick<Receipt, "schema" | "table" | "topic">): number {
     const last = this.#last;
-    if (last.number >= 0 && last.table === table && last.schema === schema) return last.number;
-    const name = JSON.stringify([schema, table]);
+    const isLast = last.table === table && last.schema === schema && last.topic === topic;
+    if (last.number >= 0 && isLast) return last.number;
+    const name = JSON.stringify(topic === undefined ? [schema, table] : [schema, table, topic]);
     const number = this.#numbers.get(name) ?? this.#numbers.size;
     this.#numbers.set(name, number);
-    this.#last = { schema, table, number };
+    this.#last = { schema, table, topic, number };
     return number;
   }
+}
+
+/** Offsets as differences to the one before of the same partition, which are small, and mostly equal. */
+class OffsetSteps {
+  readonly #last = new Map<number, number>();
+
+  step(table: number, partition: number, offset: number): number {
+    const before = this.#last.get(placeOf(table, partition)) ?? 0;
+    this.#took(table, partition, offset);
+    return offset - before;
+  }
+
+  offset(table: number, partition: number, step: number): number {
+    const offset = (this.#last.get(placeOf(table, partition)) ?? 0) + step;
+    this.#took(table, partition, offset);
+    return offset;
+  }
+
+  #took(table: number, partition: number, offset: number): void {
+    if (!Number.isNaN(offset)) this.#last.set(placeOf(table, partition), offset);
+  }
+}
+
+function placeOf(table: number, partition: number): number {
+  return table * 2 ** 32 + partition;
 }
 
 function framed(plain: Uint8Array<ArrayBuffer>): Uint8Array {
@@ -181,29 +213,49 @@ function* decodePiece(buffer: ArrayBuffer): Generator<Receipt> {
     headerBytes / 4,
   );
   const lists = layout(buffer, { receipts, runs, rows, ordinals, keys, names });
-  const tables = JSON.parse(new TextDecoder().decode(lists.names)) as readonly (readonly [string, string])[];
+  const tables = JSON.parse(new TextDecoder().decode(lists.names)) as readonly (readonly [
+    schema: string,
+    table: string,
+    topic?: string,
+  ])[];
   const ats = { row: 0, run: 0, ordinal: 0, key: 0 };
   let atMs = 0;
-  const place = { timeUs: 0, lsn: 0n };
+  const place = { timeUs: 0, lsn: 0n, offsets: new OffsetSteps() };
   for (let i = 0; i < receipts; i++) {
-    const [schema, table] = tables[lists.table[i]!]!;
+    const [schema, table, topic] = tables[lists.table[i]!]!;
     const kind = lists.kind[i]!;
     atMs += lists.firstAt[i]!;
     const key = (kind & hasKey) === 0 ? null : uuidText(lists.keys, keyBytes * ats.key++);
     yield {
-      ...{ schema, table, key, outcome: outcomes[lists.outcome[i]!] as Outcome },
+      ...{ schema, table, ...(topic === undefined ? {} : { topic }) },
+      ...{ key, outcome: outcomes[lists.outcome[i]!] as Outcome },
       ...{ attempts: lists.attempts[i]!, status: lists.status[i]!, ms: lists.ms[i]! },
       ...{ firstAtMs: atMs, lastAtMs: atMs + lists.lastAt[i]! },
-      rows: rowsOf(lists, i, ats, place),
+      rows: rowsOf(lists, i, ats, place, topic !== undefined),
     };
   }
+}
+
+function placesOf(
+  lists: ReturnType<typeof layout>,
+  i: number,
+  at: number,
+  steps: OffsetSteps,
+): Pick<KeptRows, "partitions" | "offsets"> {
+  const count = lists.receiptRows[i]!;
+  const partitions = lists.partitions.subarray(at, at + count);
+  const offsets = lists.offsets
+    .subarray(at, at + count)
+    .map((step, row) => steps.offset(lists.table[i]!, partitions[row]!, step));
+  return { partitions, offsets };
 }
 
 function rowsOf(
   lists: ReturnType<typeof layout>,
   i: number,
   at: { row: number; run: number; ordinal: number },
-  place: { timeUs: number; lsn: bigint },
+  place: { timeUs: number; lsn: bigint; readonly offsets: OffsetSteps },
+  haveOffsets: boolean,
 ): KeptRows {
   const count = lists.receiptRows[i]!;
   const runs = lists.receiptRuns[i]!;
@@ -224,6 +276,7 @@ function rowsOf(
     ordinals: areMessages ? lists.ordinals.subarray(at.ordinal, at.ordinal + count) : null,
     runRows: lists.runRows.subarray(at.run, at.run + runs),
     ...{ runLsns, runTimesUs },
+    ...(areMessages && haveOffsets ? placesOf(lists, i, at.ordinal, place.offsets) : {}),
   };
   at.row += count;
   at.run += runs;

@@ -42,6 +42,9 @@ export interface KeptRows {
   readonly marks: ArrayLike<number>;
   /** Of each row, where each is a message of its own: its place in its transaction. Null: they are one request. */
   readonly ordinals: ArrayLike<number> | null;
+  /** Of each row, where it is a message of Kafka: its partition, and its offset there; NaN: no broker told it. */
+  readonly partitions?: ArrayLike<number>;
+  readonly offsets?: ArrayLike<number>;
   /** Transactions, and how many of the rows are of each. */
   readonly runRows: ArrayLike<number>;
   readonly runLsns: ArrayLike<Lsn>;

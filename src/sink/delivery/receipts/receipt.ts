@@ -15,6 +15,8 @@ export type Outcome = (typeof outcomes)[number];
 export interface Receipt {
   readonly schema: string;
   readonly table: string;
+  /** Kafka's topic. */
+  readonly topic?: string;
   /** The Idempotency-Key; null: each row is a message with its own. */
   readonly key: string | null;
   readonly outcome: Outcome;

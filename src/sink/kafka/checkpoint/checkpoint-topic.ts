@@ -14,7 +14,8 @@ import { CommittedRecords } from "./committed-records.ts";
 export const checkpointTopic = "millrace.checkpoints";
 /** Names the run that wrote a record, in a header of its messages. */
 export const runHeader = "millrace-run";
-
+/** Names the last commit whose messages have receipts. */
+export const receiptsHeader = "millrace-receipts";
 /** Ids of parked messages that the transaction holds, and that the state may not know of yet. */
 export const retriedHeader = "millrace-retried";
 
@@ -27,6 +28,8 @@ export interface StoredCheckpoint {
   readonly run: string | null;
   /** Parked messages that were committed with it. */
   readonly retried: readonly string[];
+  /** The last commit that had receipts, up to this record; null: none is known. */
+  readonly receipts: string | null;
 }
 
 /** Of the topic, where millrace makes it. A topic never loses partitions. */
@@ -96,6 +99,7 @@ async function readPartition(
     record: { text: whole.text, parts: new Map(parts) },
     run: whole.headers.get(runHeader) ?? null,
     retried: whole.headers.get(retriedHeader)?.split(",") ?? [],
+    receipts: whole.headers.get(receiptsHeader) ?? null,
   };
 }
 

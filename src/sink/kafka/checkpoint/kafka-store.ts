@@ -12,6 +12,7 @@ import { plainHeaders } from "../message-headers.ts";
 import type { ProducerLog } from "../produce/producer-log.ts";
 import type { ProducerSession } from "../produce/producer-session.ts";
 import type { PartitionQueue } from "../produce/round.ts";
+import { dropStaged, type StagedReceipts } from "../receipts/staged-receipts.ts";
 import type { TopicQueues } from "../topic-queues.ts";
 import {
   type CheckpointPlace,
@@ -19,6 +20,7 @@ import {
   checkpointTopic,
   findCheckpoint,
   partKey,
+  receiptsHeader,
   retriedHeader,
   runHeader,
 } from "./checkpoint-topic.ts";
@@ -70,6 +72,8 @@ export class KafkaStore implements CheckpointStore {
     private readonly state: CheckpointStore,
     /** Null: nothing is parked. */
     private readonly parking: ParkingAtCommit | null = null,
+    /** Null: without transactions, or without receipts. */
+    private readonly staged: StagedReceipts | null = null,
   ) {}
 
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
@@ -85,6 +89,7 @@ export class KafkaStore implements CheckpointStore {
       if (layout) await this.#find(cluster, layout.leaders.length);
     });
     this.topics.clear();
+    if (!this.staged) await dropStaged(this.state, own);
     if (this.settings.sender.transactionalId === null) {
       await this.parking?.begin([]);
       return own && !isMark(own.text) ? own : null;
@@ -93,24 +98,39 @@ export class KafkaStore implements CheckpointStore {
     const { partition, stored } = await this.#find(this.session.cluster, queues.length);
     this.#queue = queues[partition]!;
     await this.parking?.begin(stored?.retried ?? []);
+    if (this.staged) await this.#beginReceipts(this.staged, stored?.receipts ?? null);
     return stored?.record ?? null;
   }
 
   /** With transactions all or nothing of it is committed, and of the messages before it. */
   async save(text: string, parts: ChangedParts = new Map()): Promise<void> {
     if (!this.#queue) return await this.state.save(text, parts);
+    const receipts = this.staged?.stage();
     const storing = this.parking?.stored();
     // What was parked instead of being sent is in the state before the record says that it is done.
     if (storing) this.log.waitFor(storing);
     const retried = this.parking?.retried() ?? [];
+    const commit = this.staged?.lastCommit ?? null;
     for (const [table, part] of parts) this.#add(partKey(this.settings.checkpointKey, table), part);
-    this.#add(this.settings.checkpointKey, text, retried);
+    this.#add(this.settings.checkpointKey, text, [
+      ...(retried.length === 0 ? [] : [[retriedHeader, retried.join(",")] as const]),
+      ...(commit === null ? [] : [[receiptsHeader, commit] as const]),
+    ]);
     await this.log.seal(true);
     this.parking?.committed(retried);
+    if (receipts) await this.staged?.committed(receipts);
     if (this.run.hasCommitted) return;
     this.run.hasCommitted = true;
     // Where that fails, a run that has taken over is fenced by this one, as it would be by a new one.
-    this.state.save(this.#mark).catch(() => undefined);
+    // What is staged goes in the save that stores it as receipts, and in no other.
+    (this.staged?.confirm() ?? this.state.save(this.#mark)).catch(() => undefined);
+  }
+
+  /** What a run that was fenced has staged up to then is read, too: none of its transactions is open by now. */
+  async #beginReceipts(staged: StagedReceipts, committed: string | null): Promise<void> {
+    const own = await this.state.load();
+    const before = own && isMark(own.text) ? own.text : JSON.stringify({ [markName]: null });
+    await staged.begin(own, committed, () => (this.run.hasCommitted ? this.#mark : before));
   }
 
   /** In the service's state: this run has committed, and a record of another run says that somebody has taken over. */
@@ -127,10 +147,9 @@ export class KafkaStore implements CheckpointStore {
     return place;
   }
 
-  #add(key: string, text: string | null, retried: readonly string[] = []): void {
-    const ofRetries = retried.length > 0 ? [[retriedHeader, retried.join(",")] as const] : [];
-    const headers = plainHeaders([[runHeader, this.run.id], ...ofRetries]);
-    this.log.add(this.#queue!, utf8(key), text === null ? null : utf8(text), headers);
+  #add(key: string, text: string | null, headers: readonly (readonly [string, string])[] = []): void {
+    const all = plainHeaders([[runHeader, this.run.id], ...headers]);
+    this.log.add(this.#queue!, utf8(key), text === null ? null : utf8(text), all);
   }
 
   get #plan(): TopicPlan {

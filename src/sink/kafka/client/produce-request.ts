@@ -26,6 +26,8 @@ const produceVersion = 9;
 export interface ProduceAnswer {
   /** Kafka's name of what a broker said of a partition's batch; null: it was taken. */
   readonly verdicts: ReadonlyMap<PartitionBatch, string | null>;
+  /** Offsets of the batches' first messages; negative, or absent: the broker did not tell. */
+  readonly offsets: ReadonlyMap<PartitionBatch, number>;
   /** For so long the broker reads nothing more over this connection. */
   readonly throttleMs: number;
 }
@@ -39,16 +41,18 @@ export async function produce(
   options: ProduceOptions,
 ): Promise<ProduceAnswer> {
   const answer = await withRefusals(ask(connection, batches, options));
-  const told = new Map<string, number>();
+  const told = new Map<string, { readonly errorCode: number; readonly baseOffset: bigint }>();
   for (const { name, partitionResponses } of answer.responses)
-    for (const { index, errorCode } of partitionResponses) told.set(`${name}/${index}`, errorCode);
+    for (const { index, ...said } of partitionResponses) told.set(`${name}/${index}`, said);
+  const saidOf = ({ topic, partition }: PartitionBatch) => told.get(`${topic}/${partition}`);
   const verdicts = new Map(
     batches.map((batch) => {
-      const code = told.get(`${batch.topic}/${batch.partition}`) ?? unknownServerError;
+      const code = saidOf(batch)?.errorCode ?? unknownServerError;
       return [batch, code === 0 || code === duplicateSequence ? null : errorName(code)];
     }),
   );
-  return { verdicts, throttleMs: answer.throttleTimeMs };
+  const offsets = new Map(batches.map((batch) => [batch, Number(saidOf(batch)?.baseOffset ?? -1n)]));
+  return { verdicts, offsets, throttleMs: answer.throttleTimeMs };
 }
 
 function ask(

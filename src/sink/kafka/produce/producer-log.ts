@@ -88,6 +88,7 @@ export class ProducerLog {
     }
     const before = batch.bytes;
     batch.add(key, value, headers);
+    queue.added++;
     const added = batch.bytes - before;
     this.#bytes += added;
     this.#messages++;

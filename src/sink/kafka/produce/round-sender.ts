@@ -144,13 +144,17 @@ export class RoundSender {
         const request = this.#request(rest, waiting);
         over = new AbortController();
         void this.#watch(leader, queues, connection, over.signal);
-        const { verdicts, throttleMs } = await produce(connection, [...request.values()], this.options);
+        const { verdicts, offsets, throttleMs } = await produce(
+          connection,
+          [...request.values()],
+          this.options,
+        );
         over.abort();
         this.#throttle.asked(leader, throttleMs, this.options.monotonic());
         let refused: unknown = null;
         for (const [queue, batch] of request) {
           const verdict = verdicts.get(batch) ?? null;
-          if (verdict === null) this.#taken(queue, batch, waiting);
+          if (verdict === null) this.#taken(queue, batch, offsets.get(batch) ?? -1, waiting);
           else if (tooLarge.has(verdict) && this.#halve(queue, waiting)) continue;
           else if (refused === null || isPassing(refused)) refused = new RefusedBatch(verdict, queue);
         }
@@ -246,8 +250,9 @@ export class RoundSender {
     return true;
   }
 
-  #taken(queue: PartitionQueue, { bytes }: PartitionBatch, waiting: Waiting): void {
+  #taken(queue: PartitionQueue, { bytes }: PartitionBatch, offset: number, waiting: Waiting): void {
     const [batch, ...rest] = waiting.get(queue)!;
+    queue.offsets.took(batch!.count, offset);
     queue.sequence = (queue.sequence + batch!.count) % maxSequence;
     this.events.sent(batch!.count, bytes.length);
     if (rest.length > 0) waiting.set(queue, rest);

@@ -1,11 +1,15 @@
 // What is sent together: the batches that have gathered, by partition.
 
 import type { RecordBatch } from "../client/record-batch.ts";
+import { QueueOffsets } from "./queue-offsets.ts";
 
 /** The messages of one partition. */
 export class PartitionQueue {
   /** Of the next batch. */
   sequence = 0;
+  /** Numbers the messages that were added, from 0 on. */
+  added = 0;
+  readonly offsets = new QueueOffsets();
   open: RecordBatch | null = null;
   full: RecordBatch[] = [];
 

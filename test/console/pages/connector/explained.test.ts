@@ -43,3 +43,20 @@ test("what is on its way comes first, then what was, the newest first", () => {
     ["delivered", "insert, answered 200 after 12 ms", "k1"],
   ]);
 });
+
+test("a message in Kafka shows where it is", () => {
+  const kafka = { topic: "shop.orders", partition: 2, offset: 17 };
+  const message = {
+    ...{ idempotency_key: null, at, status: null, ms: 4, outcome: "delivered" as const, attempts: 1 },
+    ...{ first_at: at, change, kafka },
+  };
+  const explanation: Explanation = {
+    ...{ schema: "public", name: "orders", key: { id: 7 }, state: "Delivered", summary: "" },
+    ...{ last_change: change, durable: true, parked: [], receipts: { hours: 24, since: at }, open: [] },
+    deliveries: [message, { ...message, kafka: { ...kafka, offset: null } }],
+  };
+  expect(moments(explanation).map(({ text }) => text)).toEqual([
+    "update, topic shop.orders, partition 2, offset 17",
+    "update, topic shop.orders, partition 2",
+  ]);
+});

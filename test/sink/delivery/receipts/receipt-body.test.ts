@@ -39,6 +39,13 @@ const rowsOf = fc.tuple(runs, fc.boolean(), word).map(([made, areMessages, seed]
   return rows;
 });
 
+/** Messages of Kafka: some of them without an offset. */
+const messagesOf = fc.tuple(rowsOf, fc.integer({ min: 0, max: 2 ** 52 })).map(([rows, first]) => {
+  const partitions = rows.hashes.map((_, row) => row % 3);
+  const offsets = rows.hashes.map((_, row) => (row % 4 === 3 ? Number.NaN : first + row));
+  return rows.ordinals ? { ...rows, count: rows.count, partitions, offsets } : rows;
+});
+
 const receipt = fc.record({
   schema: fc.constantFrom("public", 'o"dd', "ä"),
   table: fc.constantFrom("orders", "t\\"),
@@ -49,10 +56,17 @@ const receipt = fc.record({
   rows: rowsOf,
 });
 
+const message = fc
+  .tuple(receipt, fc.constantFrom("orders", "other"), messagesOf)
+  .map(([facts, topic, rows]) => {
+    return rows.ordinals ? { ...facts, topic, rows } : { ...facts, rows };
+  });
+
 const plain = ({ rows, ...facts }: Receipt) => ({
   ...facts,
   ...{ hashes: [...Array.from(rows.hashes)], checks: Array.from(rows.checks), marks: Array.from(rows.marks) },
   ordinals: rows.ordinals && Array.from(rows.ordinals),
+  ...{ partitions: Array.from(rows.partitions ?? []), offsets: Array.from(rows.offsets ?? []) },
   ...{
     runRows: Array.from(rows.runRows),
     runLsns: Array.from(rows.runLsns),
@@ -62,10 +76,13 @@ const plain = ({ rows, ...facts }: Receipt) => ({
 
 test("what was written is read again, in pieces of any size", () => {
   fc.assert(
-    fc.property(fc.array(fc.array(receipt, { minLength: 1, maxLength: 40 }), { maxLength: 4 }), (pieces) => {
-      const body = new Uint8Array(Buffer.concat(pieces.map((each) => encodePiece(each))));
-      expect([...decodeBody(body)].map(plain)).toEqual(pieces.flat().map(plain));
-    }),
+    fc.property(
+      fc.array(fc.array(fc.oneof(receipt, message), { minLength: 1, maxLength: 40 }), { maxLength: 4 }),
+      (pieces) => {
+        const body = new Uint8Array(Buffer.concat(pieces.map((each) => encodePiece(each))));
+        expect([...decodeBody(body)].map(plain)).toEqual(pieces.flat().map(plain));
+      },
+    ),
     { numRuns: 200 },
   );
 });
