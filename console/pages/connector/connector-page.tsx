@@ -76,10 +76,9 @@ interface TabsProps extends ConnectorPageProps {
   readonly sink: ReturnType<typeof sinkKind>;
 }
 
-/** A sink of messages can park them; one to a webhook can keep receipts, too. */
+/** A sink of messages can park them, and keep receipts. */
 function hasTab(sink: TabsProps["sink"], tab: ConnectorTab): boolean {
-  if (tab === "parked") return sink !== "Postgres";
-  return tab !== "rows" || sink === "Webhook";
+  return sink !== "Postgres" || (tab !== "parked" && tab !== "rows");
 }
 
 function Tabs({ id, tab, setAside, sink }: TabsProps) {

@@ -12,7 +12,7 @@ import {
   text,
   union,
 } from "./field-spec.ts";
-import { debeziumFields, formatField } from "./message-fields.ts";
+import { debeziumFields, formatField, receiptGroup } from "./message-fields.ts";
 
 const auth = "/sink/kafka/connection/auth";
 const config = "/sink/kafka/connection/config";
@@ -132,6 +132,7 @@ export const kafkaGroups: readonly GroupSpec[] = [
       }),
     ],
   },
+  receiptGroup,
   {
     title: "Producer",
     fields: [

@@ -1,6 +1,6 @@
-// The fields that webhooks and Kafka share: what a message looks like. Pure.
+// The fields that webhooks and Kafka share: what a message looks like, and for how long it is known what became of it. Pure.
 
-import { check, choice, type FieldSpec, text, union } from "./field-spec.ts";
+import { check, choice, type FieldSpec, type GroupSpec, number, text, union } from "./field-spec.ts";
 
 type At = "/sink/webhook/format" | "/sink/kafka/format";
 /** Both kinds of sinks have it: one of them stands for the type. */
@@ -57,3 +57,12 @@ export function debeziumFields(at: At): FieldSpec[] {
     text(`${debezium}/tx_metadata_topic`, "Name of the transactions' messages", under),
   ];
 }
+
+export const receiptGroup: GroupSpec = {
+  title: "Receipts",
+  hint: "What became of a row, for “Find a row”",
+  fields: [
+    number("/limits/receipts_hours", "Keep them for (hours)", { width: 2, hint: "0: none are kept." }),
+    number("/limits/receipts_max_bytes", "Most bytes of them", { width: 2 }),
+  ],
+};

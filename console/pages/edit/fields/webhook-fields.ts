@@ -1,7 +1,7 @@
 // The fields of a webhook sink. Pure.
 
 import { check, choice, type GroupSpec, number, pairs, presence, secret, text, union } from "./field-spec.ts";
-import { debeziumFields, formatField } from "./message-fields.ts";
+import { debeziumFields, formatField, receiptGroup } from "./message-fields.ts";
 
 const auth = "/sink/webhook/auth";
 const headers = "/sink/webhook/headers";
@@ -118,4 +118,5 @@ export const webhookGroups: readonly GroupSpec[] = [
       }),
     ],
   },
+  receiptGroup,
 ];
