@@ -240,3 +240,18 @@ test("without transactions each message that is passed has a receipt, and each r
   expect(without.size).toBeLessThanOrEqual(kept.length - told.length);
   expect(await explain("plain", 1)).toMatchObject({ state: "Delivered", durable: true, open: [] });
 }, 300_000);
+
+test("a large transaction is staged in pieces, and each of its messages has a receipt", async () => {
+  await create("vast", true);
+  const begunMs = performance.now();
+  await sql(`insert into vast select i, 0 from generate_series(${copied + 1}, ${copied + 200_000}) i`);
+  await untilDurable((text) => sql(text), slotName("vast"), "the transaction", 120_000);
+  console.log(`200,000 rows in ${Math.round(performance.now() - begunMs)} ms`);
+  await Bun.sleep(1_500);
+  const committed = (await messages("vast")).map(({ partition, offset }) => placeOf(partition, offset));
+  expect(committed.length).toBe(copied + 200_000);
+  const kept = new Set(await receipts("vast"));
+  expect(kept.size).toBe(committed.length);
+  expect(committed.filter((place) => !kept.has(place))).toEqual([]);
+  expect(await explain("vast", copied + 150_000)).toMatchObject({ state: "Delivered", durable: true });
+}, 300_000);
