@@ -63,7 +63,8 @@ export class MessageWriter {
   addRow(table: KafkaTable, row: PlannedRow, parkedId: string | null = null): number {
     const { identity } = row;
     const value = this.#value;
-    value.length = 0;
+    // Of a row before it that did not fit there may be some left.
+    value.clear();
     table.encoder.writeRow(value, row.arena, row.before, row.after, row.context);
     if (identity === null) return this.#addToAll(table, row);
     const key = this.#keyOf(table, row.arena, identity, this.#key);
@@ -83,10 +84,10 @@ export class MessageWriter {
   /** Adds the beginning or the end of a transaction. */
   addBoundary({ queues, encoder }: BoundaryTopic, boundary: TransactionBoundary): number {
     const key = this.#key;
-    key.length = 0;
+    key.clear();
     encoder.writeKey(key, boundary);
     const value = this.#value;
-    value.length = 0;
+    value.clear();
     encoder.writeValue(value, boundary);
     this.log.add(queues[partitionOf(key.bytes, key.length, queues.length)]!, key, value, noHeaders);
     return key.length + value.length;
@@ -101,7 +102,7 @@ export class MessageWriter {
 
   #keyOf(table: KafkaTable, arena: Uint8Array, tuple: TupleView, out: ByteWriter): ByteWriter | null {
     if (!table.key) return null;
-    out.length = 0;
+    out.clear();
     table.key.writeKey(out, arena, tuple);
     return this.#whole(out);
   }
@@ -113,7 +114,7 @@ export class MessageWriter {
       this.#idempotencyKey.addRow(arena, identity ?? after, identity ? columns : noColumns, moment);
     }
     const other = moved && headers.hasOtherKey ? this.#keyOf(table, arena, moved, this.#otherKey) : null;
-    this.#headers.length = 0;
+    this.#headers.clear();
     headers.write(
       this.#headers,
       context.operation,

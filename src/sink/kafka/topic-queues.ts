@@ -55,6 +55,8 @@ export class TopicQueues {
     const unknown = new Set(topics.filter((topic) => !this.#queues.has(topic)));
     if (unknown.size === 0) return;
     for (const [topic, partitions] of await this.session.topics.ensure([...unknown], plan)) {
+      // Somebody else has asked meanwhile: a partition has one queue, which counts its messages.
+      if (this.#queues.has(topic)) continue;
       const queues = Array.from({ length: partitions }, (_, i) => new PartitionQueue(topic, i));
       this.#queues.set(topic, queues);
     }

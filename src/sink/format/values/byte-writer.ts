@@ -1,7 +1,7 @@
 // A growing buffer that JSON is written into. Writers of values reserve space, then write `bytes` at `length` themselves. A large value
 // is not written: its place is remembered.
 
-import { retainArena } from "./arena-references.ts";
+import { releaseArena, retainArena } from "./arena-references.ts";
 import type { LargeValue } from "./large-value.ts";
 import { PartedBody, type RequestBody } from "./message-body.ts";
 
@@ -28,6 +28,14 @@ export class ByteWriter {
     retainArena(value.source);
     this.#large.push({ at: this.length, value });
     this.#largeBytes += value.length;
+  }
+
+  /** Forgets what was written: it is not sent. Large values are given back. */
+  clear(): void {
+    this.length = 0;
+    if (this.#large.length === 0) return;
+    for (const { value } of this.#large.splice(0)) releaseArena(value.source);
+    this.#largeBytes = 0;
   }
 
   /** Moves what was written from `start` on to the end of `to`. */

@@ -12,6 +12,7 @@ import type { ParkingPlace } from "../../delivery/parking/parking-set.ts";
 import { wholeBody } from "../../delivery/parking/request-parts.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
 import type { TransportEvents } from "../../delivery/transport.ts";
+import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { ParkingAtCommit } from "../checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { isRefusal, KafkaParking } from "./kafka-parking.ts";
@@ -113,6 +114,8 @@ export class KafkaParkingSet implements ParkingAtCommit {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     signal.throwIfAborted();
     const { relation, row } = loadRow(wholeBody(request.body));
+    // A large value in it is given back once it is written, and the row is still read then.
+    retainArena(row.arena);
     try {
       // A commit that has the message has to name it.
       await add(
@@ -123,6 +126,8 @@ export class KafkaParkingSet implements ParkingAtCommit {
       );
     } catch (error) {
       return this.#refused(error);
+    } finally {
+      releaseArena(row.arena);
     }
     if (taken) {
       await taken();

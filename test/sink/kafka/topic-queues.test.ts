@@ -1,0 +1,29 @@
+// A partition has one queue in a session, however many ask for it at once: two would both count its messages from 0.
+
+import { expect, test } from "bun:test";
+import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
+import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
+import { relation } from "../../support/batch-fixture.ts";
+import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+
+const kafka = { connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} };
+const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
+const orders = relation("orders", [["id", 20, "bigint"]]);
+
+test("all who ask while a topic is made get the same queues", async () => {
+  const answers: (() => void)[] = [];
+  const topics = {
+    ensure: (asked: readonly string[]) =>
+      new Promise((resolve) => answers.push(() => resolve(new Map(asked.map((topic) => [topic, 3]))))),
+  };
+  const queues = new TopicQueues(settings, { topics } as never);
+  const first = queues.ofTable(orders);
+  const second = queues.ofTable(orders);
+  const prepared = queues.prepare([orders]);
+  answers[0]!();
+  expect((await first).queues).toHaveLength(3);
+  for (const answer of answers) answer();
+  await prepared;
+  expect((await second).queues).toBe((await first).queues);
+  expect((await queues.ofTable(orders)).queues).toBe((await first).queues);
+});
