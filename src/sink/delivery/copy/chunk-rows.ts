@@ -5,6 +5,7 @@ import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
+import type { RowMoment } from "../../format/idempotency-key.ts";
 import { keyHash } from "../../format/row-identity.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
@@ -13,7 +14,6 @@ import type { CopyOrigin } from "../record/chunked-copy.ts";
 import type { CommitPoint } from "../record/commit-point.ts";
 import type { Outlet, Transport } from "../transport.ts";
 import { CopyRows } from "./copy-rows.ts";
-import type { MomentOf } from "./replay.ts";
 import type { TouchedHashes } from "./touched-hashes.ts";
 import type { UndeliveredRows } from "./undelivered-rows.ts";
 
@@ -33,7 +33,7 @@ export interface ChunkOptions {
   /** Lets I/O happen. */
   readonly yieldToIo: () => Promise<void>;
   /** Of rows that are sent again. */
-  readonly moment?: MomentOf | null;
+  readonly moment?: RowMoment | null;
 }
 
 /** Rows that a chunk beside the stream leaves out: the stream has touched them since the chunk's point. */
@@ -68,7 +68,7 @@ export class ChunkRows {
     readonly leftOut: LeftOut | null,
     private readonly options: ChunkOptions,
   ) {
-    this.#rows = new CopyRows(table, origin, options.moment?.(origin.version) ?? null);
+    this.#rows = new CopyRows(table, origin, options.moment ?? null);
     this.#outlet = options.transport.chunk({
       sent: (count, bytes) => this.#sent(count, bytes),
       isIncremental: leftOut !== null,

@@ -5,6 +5,7 @@ import type { Lsn } from "../../../change/lsn.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import type { CopyMode } from "../../copy-sink.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
+import type { ReplayOf } from "../../replay-sink.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import type { StreamWindows } from "../stream/stream-windows.ts";
 import type { ChunkRows } from "./chunk-rows.ts";
@@ -25,6 +26,8 @@ export interface CopySubject {
   readonly mode: CopyMode;
   /** The table has no copy. */
   readonly isFirst: boolean;
+  /** Its rows are sent again; null: they are copied. */
+  readonly replay: ReplayOf | null;
 }
 
 /** What a chunk has, and what it is as of. */

@@ -10,7 +10,6 @@ import type { ReplayOf } from "../../replay-sink.ts";
 import type { CopyMessage, FromDelivery } from "../line/line-messages.ts";
 import { holdsCopy, withMissed } from "../record/sink-record.ts";
 import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
-import { CopyRecord, ReplayRecord } from "./beside-record.ts";
 import { BlockingMessageCopy } from "./blocking-copy.ts";
 import { type ChunkOptions, copyCancelled } from "./chunk-rows.ts";
 import type { Chunk, DeliveryContext } from "./copy-context.ts";
@@ -118,13 +117,12 @@ export class DeliveryCopies implements ChangeWatch {
     const delivering = begun();
     const table = this.options.table(handle);
     const isFirst = mode === "initial" || !holdsCopy(delivering.keeper.record.copied, table.name);
-    const subject = { table, shape, mode, isFirst };
+    const subject = { table, shape, mode, isFirst, replay: null };
     const isIncremental = this.#canStreamGoOn(message);
     if (mode === "initial") this.#spoilOthers(table);
     if (isFirst && stream === "runs") await this.#expectChanges(message, table);
-    const record = new CopyRecord(subject, delivering.recorded);
     const underWay = isIncremental
-      ? new IncrementalMessageCopy(subject, delivering, record, maxUndelivered, maxTouched)
+      ? new IncrementalMessageCopy(subject, delivering, maxUndelivered, maxTouched)
       : new BlockingMessageCopy(subject, delivering, maxUndelivered);
     this.#copies.set(copy, underWay);
     this.#reply(message.id, isIncremental ? "runs" : "waits");
@@ -138,13 +136,8 @@ export class DeliveryCopies implements ChangeWatch {
       this.#fail(id, new MillraceError("unsupported_kind", blocker));
       return;
     }
-    const delivering = begun();
-    const subject = { table: this.options.table(handle), shape, mode, isFirst: false };
-    const record = new ReplayRecord(subject, delivering.recorded, replay);
-    this.#copies.set(
-      copy,
-      new IncrementalMessageCopy(subject, delivering, record, maxUndelivered, maxTouched),
-    );
+    const subject = { table: this.options.table(handle), shape, mode, isFirst: false, replay };
+    this.#copies.set(copy, new IncrementalMessageCopy(subject, begun(), maxUndelivered, maxTouched));
     this.#reply(id, "runs");
   }
 

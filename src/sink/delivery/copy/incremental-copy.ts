@@ -1,6 +1,7 @@
 // A copy that is made beside the stream, which goes on for its table too (Debezium's incremental snapshot). A chunk's rows are sent once
 // the stream has passed the chunk's point. Their version is above that of every change before, and below that of every change to come.
-// Rows that the stream has touched since are left out: the receiver has something newer.
+// Rows that the stream has touched since are left out: the receiver has something newer. A replay sends rows again, and leaves what is
+// recorded of the table's copy as it is: it records the ranges that it has sent, and takes that back at its end.
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
@@ -8,12 +9,12 @@ import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import { keyTextsHash } from "../../format/row-identity.ts";
-import type { CopyOrigin } from "../record/chunked-copy.ts";
+import { type CopyOrigin, rangesMark, replayMark } from "../record/chunked-copy.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
-import type { BesideRecord } from "./beside-record.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
+import { replayMoment } from "./replay.ts";
 import { TouchedHashes } from "./touched-hashes.ts";
 import { UndeliveredRows } from "./undelivered-rows.ts";
 
@@ -26,6 +27,8 @@ interface PointOrigin {
 
 export class IncrementalMessageCopy {
   readonly #touched: TouchedHashes;
+  /** Ranges that are recorded under another one, by a copy or another replay, do not count for this one. */
+  readonly #mark: string;
   #isStarted = false;
   /** The record has the ranges that are delivered, and which rows are incomplete. */
   #isRecorded = false;
@@ -40,10 +43,11 @@ export class IncrementalMessageCopy {
   constructor(
     readonly subject: CopySubject,
     private readonly delivering: DeliveryContext,
-    private readonly record: BesideRecord,
     maxUndelivered: number,
     maxTouched?: number,
   ) {
+    const { shape, replay } = subject;
+    this.#mark = replay ? replayMark(shape, replay.id) : rangesMark(shape);
     this.#undelivered = new UndeliveredRows(maxUndelivered);
     this.#touched = new TouchedHashes(maxTouched);
   }
@@ -67,10 +71,14 @@ export class IncrementalMessageCopy {
   /** From here on keys are kept in mind. Null: the table comes as one chunk. */
   start(isDivided: boolean): DurableRanges | null {
     this.#isStarted = true;
-    const begun = isDivided ? this.record.begin() : null;
+    const { shape, isFirst, table, replay } = this.subject;
+    const { recorded } = this.delivering;
+    const begun = isDivided ? recorded.begin(shape, isFirst, true, this.#mark) : null;
     this.#isRecorded = begun !== null;
-    this.#touched.incomplete = this.record.incomplete(this.#isRecorded);
-    this.#touched.wanted = this.record.wanted;
+    const known = recorded.incompleteOf(table.name);
+    // Those of a copy before wait for their own copy; this one may bring them whole.
+    this.#touched.incomplete = begun ? known : new IncompleteKeys(replay ? [] : known.list());
+    this.#touched.wanted = replay?.keys ? new Set(replay.keys.map(keyTextsHash)) : null;
     return isDivided ? (begun ?? { done: [], rows: 0 }) : null;
   }
 
@@ -90,11 +98,9 @@ export class IncrementalMessageCopy {
     if (!this.#touched.remembers(lsn)) this.spoil("was read as of a point that is past");
     this.#requireSound();
     const leftOut = { touched: this.#touched, point: lsn };
-    const { moment } = this.record;
-    const rows = new ChunkRows(this.subject.table, origin, this.#undelivered, leftOut, {
-      ...options,
-      moment,
-    });
+    const { table, replay } = this.subject;
+    const moment = replay ? replayMoment(replay.id, origin.version) : null;
+    const rows = new ChunkRows(table, origin, this.#undelivered, leftOut, { ...options, moment });
     this.#chunks.set(rows, lsn);
     this.#forgetTouched();
     await isReady;
@@ -112,11 +118,13 @@ export class IncrementalMessageCopy {
 
   /** Returns how many rows are incomplete. */
   #recordMade(): number {
-    const { incomplete } = this.#touched;
-    const count = incomplete.list().length;
+    const incomplete = this.#touched.incomplete.list();
     const last = [...this.#origins.keys()].sort(byPlace).at(-1) ?? zeroLsn;
-    this.record.made(last, incomplete);
-    return count;
+    const { shape, isFirst, table, replay } = this.subject;
+    const { recorded } = this.delivering;
+    if (!replay) recorded.madeBeside(shape, isFirst, last, incomplete);
+    else if (this.#isHeld) recorded.forget(table.name);
+    return incomplete.length;
   }
 
   /** Rows that are still to come whole. Others that the stream brings in part from here on have been sent. */
@@ -155,7 +163,7 @@ export class IncrementalMessageCopy {
     const isRange = part?.kind === "range" && this.#isRecorded;
     try {
       this.#requireSound();
-      if (isRange) this.record.endRange(part.range, lsn, rows.delivered);
+      if (isRange) recorded.endRange(name, part.range, lsn, rows.delivered);
       // The only chunk: with its rows it is committed that the table is copied.
       else if (isCommitted && part === null) {
         this.#takeBack = recorded.remember(name);
@@ -196,9 +204,14 @@ export class IncrementalMessageCopy {
     if (oldest !== undefined) this.#touched.forgetBefore(oldest);
   }
 
+  /** What is recorded of it is still there. */
+  get #isHeld(): boolean {
+    return this.delivering.recorded.holds(this.subject.shape, this.subject.isFirst, this.#mark);
+  }
+
   #requireSound(): void {
     const { table } = this.subject;
-    if (this.#isRecorded && !this.record.holds()) this.spoil("is not what it was");
+    if (this.#isRecorded && !this.#isHeld) this.spoil("is not what it was");
     const reason = this.#spoiledBy ?? (this.hasOverflowed ? "has keys that cannot be kept in mind" : null);
     if (reason === null) return;
     const text = `Table ${qualifiedName(table.relation)} ${reason} while it was copied: the copy begins again.`;

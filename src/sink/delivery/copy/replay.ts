@@ -4,9 +4,6 @@ import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
 
-/** What the idempotency keys of a copy's rows have of it, by the version of the rows. */
-export type MomentOf = (version: number) => RowMoment;
-
 /**
  * Why rows of the table cannot be sent again beside the stream; null: they can. The key of a table whose replica identity is an index is that
  * index: so each change tells the key of its row, though not always the primary key.
