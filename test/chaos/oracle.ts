@@ -139,7 +139,7 @@ async function webhookDifference({ source, receiver }: JudgedStage): Promise<str
 
 /** Of copies that nothing is recorded of. A copy that was interrupted is kept for a while for the next task. */
 const leftTables = `
-select relname from pg_class c where relnamespace = to_regnamespace('millrace') and relkind = 'r' and relname ~ '^(copy|chunk|touched|seen)_'
+select relname from pg_class c where relnamespace = to_regnamespace('millrace') and relkind = 'r' and relname ~ '^(copy|chunk|touched|seen|model)_'
   and not exists (select from millrace.divided_copy d where c.relname ~ ('^[a-z]+_' || d.connector_id || '_' || d.table_id || '(_[0-9]+)?$'))`;
 
 /** Slots are as without all that, and what the service holds is back to about what it was. Returns that. */

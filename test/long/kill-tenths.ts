@@ -153,6 +153,6 @@ test.each([
   const isSame = async () => Bun.deepEquals(await server.query(all, "b").catch(() => []), wanted);
   await waitFor("the sink to equal the source", isSame, { timeoutMs: 120_000, intervalMs: 500 });
   const left =
-    "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'";
+    "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'";
   await waitFor("nothing to be left", async () => (await server.query(left, "b")).length === 0);
 });

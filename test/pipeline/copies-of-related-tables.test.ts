@@ -19,7 +19,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const rows = 200;
 const inRanges = { dividedFromBytes: 1, rangeBytes: 100_000, pointHeldMs: 20 };
-const leftBehind = `select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'
+const leftBehind = `select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'
   union all select table_id::text from millrace.divided_copy`;
 const merged: IdentifierNaming = {
   FivetranNaming: { schema_prefix: null, column_conflict: "Fail", table_conflict: "Merge" },

@@ -21,7 +21,7 @@ const kept = "select table_id from millrace.divided_copy";
 const ranges = "select first_page::int as from from millrace.copied_range";
 const nothingKept: Record<string, unknown>[] = [];
 const leftBehind =
-  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'";
+  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'";
 let count = 0;
 
 /** Holds what is copied until it is called. */

@@ -142,7 +142,7 @@ test("the stream waits for tables with foreign keys in force, which are satisfie
   await rig.stop();
 });
 
-const leftBehind = `select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'
+const leftBehind = `select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'
   union all select table_id::text from millrace.divided_copy`;
 
 describe.each(["append_only", "dedup_by_row_hash"] as const)(

@@ -21,7 +21,7 @@ const streaming = (sql: { readonly source: string; readonly sink?: string }, opt
   PipelineRig.streaming(server, `beside${++count}`, sql, { parallelCopies: 5, ...options });
 
 const leftBehind =
-  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'";
+  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'";
 
 /** Holds what is copied until it is called. */
 function hold(rig: PipelineRig): () => void {

@@ -19,7 +19,7 @@ const rows = 400;
 const inRanges = { dividedFromBytes: 1, rangeBytes: 100_000, pointHeldMs: 20 };
 const kept = "select table_id from millrace.divided_copy";
 const side =
-  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'";
+  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen|model)_' and relkind = 'r'";
 const held = 'select first_page::int as "from", next_page::int as "to" from millrace.copied_range order by 1';
 
 let count = 0;

@@ -77,7 +77,7 @@ export class PostgresSinkRig implements AsyncDisposable {
   async left(): Promise<readonly string[]> {
     const rows = await this.query<{ name: string }>(
       `select relname as name from pg_class where relnamespace = 'millrace'::regnamespace and relkind = 'r'
-        and relname ~ '^(copy|chunk|touched|seen)_' order by relname`,
+        and relname ~ '^(copy|chunk|touched|seen|model)_' order by relname`,
     );
     return rows.map(({ name }) => name);
   }

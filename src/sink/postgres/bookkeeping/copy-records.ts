@@ -7,7 +7,7 @@ import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { helperTables, leftChunkTables } from "../copy/helper-tables.ts";
+import { madeTables } from "../copy/helper-tables.ts";
 
 export interface CopiedRange extends PageRange {
   readonly point: Lsn;
@@ -162,7 +162,7 @@ export async function forgetCopy(client: Client, connectorId: string, tableId: n
 /** As `forgetCopy`, and drops the tables that the copy has made. The side table may be the target by now. */
 export async function dropCopy(client: Client, connectorId: string, tableId: number): Promise<void> {
   await forgetCopy(client, connectorId, tableId);
-  const { side, touched, seen } = helperTables(connectorId, tableId);
-  const chunks = await leftChunkTables(client, connectorId, tableId);
-  await client.query(`drop table if exists ${[side, touched, seen, ...chunks].map(sqlName).join(", ")}`);
+  const made = (await madeTables(client, connectorId)).filter((table) => table.tableId === tableId);
+  if (made.length > 0)
+    await client.query(`drop table if exists ${made.map(({ name }) => sqlName(name)).join(", ")}`);
 }

@@ -7,7 +7,6 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { type ChunkTarget, differingSql, recordSeenSql } from "./chunk-sql.ts";
-import { createRowsTable } from "./helper-tables.ts";
 
 const raw = "pg_temp.millrace_chunk";
 
@@ -27,11 +26,14 @@ export async function stageChunk(
   form: TupleForm,
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<{ readonly rows: number; readonly pages: number }> {
-  const { target, relation } = chunk;
+  const { relation } = chunk;
   const isComparing = !isNew || recordsSeen;
   const into = isComparing ? raw : sqlName(staging);
-  await createRowsTable(client, into, isComparing ? "temporary" : "unlogged", target, relation);
+  const create = isComparing ? `temporary table ${into} on commit drop` : `unlogged table ${into}`;
   const columns = sqlList(relation.columns.map(({ name }) => name));
+  await client.query(
+    `create ${create} as select ${columns} from ${sqlName(chunk.tables.model)} with no data`,
+  );
   const rows = await copyIn(client, `copy ${into} (${columns}) from stdin (format ${form})`, bytes);
   if (isComparing) {
     await client.query(`analyze ${raw}`);

@@ -6,11 +6,11 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { CopyRecords } from "../bookkeeping/copy-records.ts";
-import { helperTables, tablesWithCopies } from "./helper-tables.ts";
+import { helperTables, madeTables } from "./helper-tables.ts";
 import type { TouchedKeys } from "./touched-keys.ts";
 
 /** Of the tables that a copy makes for itself. A copy that another version of millrace began is not resumed. */
-export const incrementalFormat = 2;
+export const incrementalFormat = 3;
 
 /** What an incremental copy depends on. It is resumed only while all of this is the same. */
 export interface IncrementalFingerprint {
@@ -59,9 +59,9 @@ export class InterruptedCopies {
         this.#idleSinceMs.set(tableId, this.nowMs());
       } else await this.#drop(client, tableId);
     }
-    for (const tableId of await tablesWithCopies(client, this.connectorId)) {
+    const left = await madeTables(client, this.connectorId);
+    for (const tableId of new Set(left.map(({ tableId }) => tableId)))
       if (!this.records.has(tableId)) await this.records.drop(client, tableId);
-    }
   }
 
   /** Whether a copy has been idle for too long. */
