@@ -1,65 +1,41 @@
 // Begins an incremental copy between two batches, or resumes an interrupted one. The copy itself is incremental-copy.ts.
 
 import type { Client } from "pg";
-import type { TupleForm } from "../../../change/change-batch.ts";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
-import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import { keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
+import { keyNames, type TableShape } from "../../../change/relation.ts";
+import { hasOneSession } from "../../../connection/has-one-session.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
-import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
-import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import type { SinkTables } from "../sink-tables.ts";
+import type { CopyContext, CopyingSink } from "./copy-context.ts";
 import { createKeyTables, dropChunkTables, helperTables } from "./helper-tables.ts";
-import { IncrementalCopy, type IncrementalCopyOptions, targetFacts } from "./incremental-copy.ts";
-import { isEligible, isFollowed, readChunkTarget } from "./incremental-eligibility.ts";
+import { IncrementalCopy, targetFacts } from "./incremental-copy.ts";
+import { isEligible, readChunkTarget } from "./incremental-eligibility.ts";
 import { type IncrementalFingerprint, incrementalFormat, parseFingerprint } from "./interrupted-copies.ts";
-import { copyInvalidated } from "./touched-keys.ts";
-import { type CopyOutcome, hasRows, type KnownTable, recordOutcome } from "./whole-copy.ts";
-
-/** What an incremental copy needs of the sink. */
-export interface IncrementalCopyContext
-  extends Pick<IncrementalCopyOptions, "connector" | "inSession" | "betweenBatches"> {
-  readonly naming: TargetNaming;
-  readonly tables: SinkTables;
-  /** The form in which batches come. */
-  readonly form: () => TupleForm;
-  readonly resumeLsn: () => Lsn;
-  readonly known: () => KnownTable;
-  readonly made: (outcome: Omit<CopyOutcome, "rows">) => void;
-}
+import { hasRows } from "./whole-copy.ts";
 
 /** Returns null where the table must be copied while the stream waits. */
-export async function beginIncremental(
-  copies: IncrementalCopyContext,
-  table: TableShape,
-  mode: CopyMode,
-  isFirst: boolean,
-): Promise<TableCopy | null> {
-  const { tables, naming, connector, betweenBatches, inSession } = copies;
+export async function beginIncremental(context: CopyContext, mode: CopyMode): Promise<TableCopy | null> {
+  const { table, sink } = context;
   const { relation } = table;
-  if (!isEligible(tables, table, isFirst)) return null;
+  const { tables, naming, connector, refusals } = sink;
+  const isFirst = mode === "initial";
+  if (hasOneSession(sink.config.connection) || refusals.isTraced(relation)) return null;
+  if ((isFirst && !connector.makesCopies) || !isEligible(tables, table, isFirst)) return null;
   // An interrupted blocking copy has ranges in a side table. They stay valid only if the stream waits for the rest.
   if (isFirst && (tables.records.of(relation.id, "side")?.ranges.length ?? 0) > 0) return null;
-  const begun = await betweenBatches(async (client) => {
-    if (isFirst && !(await makeReady(client, copies, table))) return null;
+  const replaces = context.modeFor(mode) === "replace";
+  const begun = await context.betweenBatches(async (client) => {
+    if (isFirst && !(await makeReady(client, sink, table))) return null;
     const into = await readChunkTarget(client, naming, relation);
     if (into === null) return null;
-    const begin = { table, target: into.target, isFirst, replaces: mode === "replace" };
-    const isBegun = (await resume(client, copies, begin)) ?? (await beginNew(client, copies, begin));
-    return isBegun && { ...into, ...isBegun };
+    const begin = { table, target: into.target, isFirst, replaces };
+    const isBegun = (await resume(client, sink, begin)) ?? (await beginNew(client, sink, begin));
+    return isBegun && { ...into, isFirst, ...isBegun };
   });
   if (begun === null) return null;
   if (isFirst) tables.underWay.begin(table);
-  return new IncrementalCopy({
-    ...{ connector, table, betweenBatches, inSession, ...begun },
-    ...{ records: tables.records, touched: tables.touched },
-    requireFollowed: () => requireFollowed(tables, relation, isFirst),
-    ...{ isFirst, made: copies.made },
-    record: (client, target, point) => recordEnd(client, copies, table, target, point),
-    ended: () => tables.underWay.end(relation.id),
-  });
+  return new IncrementalCopy(context, begun);
 }
 
 interface Beginning {
@@ -72,14 +48,14 @@ interface Beginning {
 /** Makes the target ready for the table's changes. Returns false where that fails: a blocking copy then reports the reason. */
 async function makeReady(
   client: Client,
-  { tables, naming, form, resumeLsn, connector }: IncrementalCopyContext,
+  { tables, naming, apply, connector }: CopyingSink,
   { relation }: TableShape,
 ): Promise<boolean> {
   const target = naming.target(relation);
   const isThere = (await readTargetTable(client, target)) !== null;
   if (isThere && (await readChunkTarget(client, naming, relation)) === null) return false;
   try {
-    await tables.makeReady(client, relation, form(), resumeLsn());
+    await tables.makeReady(client, relation, apply.form(), apply.resumeLsn());
     return tables.isReadyFor(relation);
   } catch (error) {
     if (connector.signal.aborted) throw error;
@@ -90,16 +66,16 @@ async function makeReady(
 /** In no transaction. Null: no interrupted copy can be resumed. Its ranges count only while its fingerprint is the same. */
 async function resume(
   client: Client,
-  copies: IncrementalCopyContext,
+  sink: CopyingSink,
   begin: Beginning,
 ): Promise<Pick<Beginning, "replaces"> | null> {
-  const { tables, connector } = copies;
+  const { tables, connector } = sink;
   const { relation } = begin.table;
   const record = tables.records.of(relation.id, "incremental");
   if (record === null || tables.touched.of(relation) === null) return null;
   // A first copy keeps the mode that it began with.
   const { replaces } = begin.isFirst ? parseFingerprint(record.fingerprint) : begin;
-  if (record.fingerprint !== (await fingerprintOf(client, copies, { ...begin, replaces }))) return null;
+  if (record.fingerprint !== (await fingerprintOf(client, sink, { ...begin, replaces }))) return null;
   await dropChunkTables(client, connector.connectorId, relation.id);
   return { replaces };
 }
@@ -110,16 +86,16 @@ async function resume(
  */
 async function beginNew(
   client: Client,
-  copies: IncrementalCopyContext,
+  sink: CopyingSink,
   begin: Beginning,
 ): Promise<Pick<Beginning, "replaces"> | null> {
   const { table, target, isFirst, replaces } = begin;
-  const { connectorId } = copies.connector;
-  const { records, interrupted, ledger } = copies.tables;
+  const { connectorId } = sink.connector;
+  const { records, interrupted, ledger } = sink.tables;
   const { relation } = table;
   if (isFirst && !replaces && (await hasRows(client, target))) return null;
   await interrupted.drop(client, relation.id);
-  const fingerprint = await fingerprintOf(client, copies, begin);
+  const fingerprint = await fingerprintOf(client, sink, begin);
   await client.query("begin");
   // The last copy may have left tables that it could not drop.
   await dropCopy(client, connectorId, relation.id);
@@ -133,7 +109,7 @@ async function beginNew(
 
 async function fingerprintOf(
   client: Client,
-  { tables: { touched }, connector: { connectorId } }: IncrementalCopyContext,
+  { tables: { touched }, connector: { connectorId } }: CopyingSink,
   { table, target, isFirst, replaces }: Beginning,
 ): Promise<string> {
   const { id, schema, name } = table.relation;
@@ -152,31 +128,4 @@ async function fingerprintOf(
     shape: touched.shapeOf(id),
   };
   return JSON.stringify(fingerprint);
-}
-
-/** As any other copy. Rows that the stream brought in part are incomplete from here on. */
-async function recordEnd(
-  client: Client,
-  { connector, known, tables }: IncrementalCopyContext,
-  table: TableShape,
-  target: TargetTable,
-  point: Lsn,
-): Promise<Omit<CopyOutcome, "rows">> {
-  const { relation } = table;
-  const { touched } = helperTables(connector.connectorId, relation.id);
-  const areIncomplete = await recordPartial(client, connector.connectorId, relation, touched);
-  // Rows that were copied by key meanwhile are ahead.
-  const ahead = tables.ledger.pointOf(relation.id) ?? zeroLsn;
-  const isMixed = areIncomplete || ahead > point;
-  const made = { point: ahead > point ? ahead : point, isMerged: isMixed, first: isMixed ? zeroLsn : null };
-  return await recordOutcome(client, connector, table, made, known(), target, []);
-}
-
-/** Throws `table_changed` unless the sink still applies the table's changes. */
-function requireFollowed(tables: SinkTables, relation: Relation, isFirst: boolean): void {
-  if (isFirst) tables.underWay.requireValid(relation);
-  const isStillApplied = isFirst
-    ? tables.underWay.has(relation) && !tables.setAside.has(relation.id)
-    : isFollowed(tables, relation);
-  if (!isStillApplied) throw copyInvalidated(relation, "was left out, or is to be copied anew,");
 }

@@ -1,43 +1,44 @@
 // A copy that the stream waits for, or that is made without a stream: the whole table in one transaction, or ranges that stay in a side table
 // until all are there.
 
-import type { TupleForm } from "../../../change/change-batch.ts";
+import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../copy-sink.ts";
+import type { CopyChunk, CopyMode, StartedCopy, TableCopy, TellPhase } from "../../copy-sink.ts";
 import type { CopiedRange } from "../bookkeeping/copy-records.ts";
-import type { CopyOutcome } from "./whole-copy.ts";
+import type { CopyContext } from "./copy-context.ts";
+import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 
-export interface BlockingCopySteps {
-  /** The form of the table as a whole. */
-  readonly form: TupleForm;
-  /** Null: the table must come whole. */
-  divide(): Promise<{ readonly form: TupleForm; readonly ranges: readonly CopiedRange[] } | null>;
-  range(chunk: CopyChunk, range: PageRange): Promise<void>;
-  /** Called when all ranges are there. */
-  join(phase: TellPhase): Promise<CopyOutcome>;
-  whole(chunk: CopyChunk): Promise<CopyOutcome>;
-  /** Called when the copy is durable. */
-  made(outcome: CopyOutcome): void;
+export async function beginBlocking(context: CopyContext, mode: CopyMode): Promise<TableCopy> {
+  const { apply, tables } = context.sink;
+  const { relation } = context.table;
+  await apply.guard((client) => tables.interrupted.drop(client, relation.id));
+  // `prepare` has already settled the names of tables that get their first copy.
+  if (mode !== "initial") await apply.guard((client) => tables.takeName(client, relation));
+  return new BlockingCopy(context, mode);
 }
 
-export class BlockingCopy implements TableCopy {
+class BlockingCopy implements TableCopy {
   readonly stream = "waits";
   #isDivided = false;
   #isTaken = false;
 
-  constructor(private readonly steps: BlockingCopySteps) {}
+  constructor(
+    private readonly context: CopyContext,
+    private readonly mode: CopyMode,
+  ) {}
 
   async start(isDivided: boolean): Promise<StartedCopy> {
-    const divided = isDivided ? await this.steps.divide() : null;
-    if (divided === null) return { form: this.steps.form, ranges: null };
+    const form = isDivided ? await this.#divide() : null;
+    if (form === null) return { form: this.context.form, ranges: null };
     this.#isDivided = true;
-    const { form, ranges } = divided;
-    return { form, ranges: { done: ranges, rows: ranges.reduce((sum, { rows }) => sum + rows, 0) } };
+    const done = this.#ranges;
+    return { form, ranges: { done, rows: done.reduce((sum, { rows }) => sum + rows, 0) } };
   }
 
   async take(chunk: CopyChunk): Promise<void> {
-    if (chunk.part?.kind === "range") return await this.steps.range(chunk, chunk.part.range);
-    this.steps.made(await this.steps.whole(chunk));
+    const { context, mode } = this;
+    if (chunk.part?.kind === "range") return await this.#takeRange(chunk, chunk.part.range);
+    context.made(await context.intoTarget(chunk, context.modeFor(mode)));
     this.#isTaken = true;
   }
 
@@ -46,11 +47,61 @@ export class BlockingCopy implements TableCopy {
   }
 
   async finish(phase: TellPhase = () => {}): Promise<"all"> {
-    if (this.#isDivided) this.steps.made(await this.steps.join(phase));
+    if (this.#isDivided) await this.#join(phase);
     else if (!this.#isTaken) throw new Error("a copy is finished before it was taken");
     return "all";
   }
 
   /** Does nothing: done ranges stay for the next copy of the table. */
   async [Symbol.asyncDispose](): Promise<void> {}
+
+  get #ranges(): readonly CopiedRange[] {
+    const { sink, table } = this.context;
+    return sink.tables.records.of(table.relation.id, "side")?.ranges ?? [];
+  }
+
+  get #rangeCopy(): RangeCopy {
+    const { sink, table } = this.context;
+    return { connector: sink.connector, table, target: sink.naming.target(table.relation) };
+  }
+
+  /** Begins or resumes ranges in a side table. Returns the form of their rows. Null: the table must be copied whole. */
+  async #divide(): Promise<StartedCopy["form"] | null> {
+    const { table } = this.context;
+    const { tables, naming, apply, refusals } = this.context.sink;
+    const { id } = table.relation;
+    if (table.isPartitioned || naming.isShared(table.relation)) return null;
+    await apply.guard((client) => tables.records.reload(client, id));
+    // Without a stream, nothing brings the changes between an earlier run's points and this one's.
+    const known = apply.hasStream() ? tables.records.of(id, "side") : null;
+    // Only a copy as a whole can report which row was refused.
+    if (refusals.isTraced(table.relation) && !known?.ranges.length) return null;
+    const copy = this.#rangeCopy;
+    const begun = await this.context.inSession((client) => beginRanges(client, copy, known), {
+      isLast: true,
+    });
+    if (begun === null) tables.records.ended(id);
+    else if (!begun.isResumed) tables.records.begun(id, "side", chunkedCopyFingerprint(table));
+    return begun?.form ?? null;
+  }
+
+  async #takeRange(chunk: CopyChunk, range: PageRange): Promise<void> {
+    const { sink, table } = this.context;
+    const copied = await this.context.takeCounted(chunk, false, (client, chunk) =>
+      copyRange(client, this.#rangeCopy, chunk, range),
+    );
+    sink.tables.records.added(table.relation.id, copied);
+  }
+
+  async #join(phase: TellPhase): Promise<void> {
+    const { context, mode } = this;
+    const { config, tables } = context.sink;
+    const copy = { ...this.#rangeCopy, mode: context.modeFor(mode), phase };
+    const outcome = await context.inSession(
+      (client) => joinRanges(client, config, copy, this.#ranges, context.known()),
+      { isIntoTarget: true },
+    );
+    tables.records.ended(context.table.relation.id);
+    context.made(outcome);
+  }
 }

@@ -4,65 +4,38 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import type { TableShape } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { CopyChunk, Settled, StartedCopy, TableCopy } from "../../copy-sink.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
-import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
-import {
-  type CopiedRange,
-  type CopyRecords,
-  dropCopy,
-  forgetCopy,
-  recordRange,
-} from "../bookkeeping/copy-records.ts";
+import { lockForCopy } from "../bookkeeping/connector-lock.ts";
+import { type CopiedRange, dropCopy, forgetCopy, recordRange } from "../bookkeeping/copy-records.ts";
+import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } from "./chunk-sql.ts";
 import { pagesOf, stageChunk } from "./chunk-staging.ts";
-import { CountedChunks } from "./counted-chunks.ts";
+import type { CopyContext } from "./copy-context.ts";
 import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
+import { isFollowed } from "./incremental-eligibility.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
 import { type TakenChunk, writtenOf } from "./taken-chunk.ts";
-import { copyInvalidated, type TouchedKeys } from "./touched-keys.ts";
-import { type CopyOutcome, hasRows } from "./whole-copy.ts";
+import { copyInvalidated } from "./touched-keys.ts";
+import { type CopyOutcome, hasRows, recordOutcome } from "./whole-copy.ts";
 
 const lockWaitMs = 1_000;
 /** Only autovacuum locks the copy's own tables. It is cancelled after `deadlock_timeout`, which is 1 s by default. */
 const dropWaitMs = 5_000;
-export interface IncrementalCopyOptions {
-  readonly connector: ConnectorAtSink;
-  readonly table: TableShape;
+
+export interface BegunCopy {
   /** Rows that the copy does not bring are deleted. */
   readonly replaces: boolean;
   readonly form: TupleForm;
   /** As it was when the copy began. */
   readonly target: TargetTable;
-  readonly records: CopyRecords;
-  readonly touched: TouchedKeys;
-  /** Runs an action in a session of its own. */
-  readonly inSession: <T>(action: (client: Client) => Promise<T>, how?: CopySession) => Promise<T>;
-  /** Runs an action in the session that applies batches, between two of them. */
-  readonly betweenBatches: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
-  /** Throws unless the sink still applies the table's changes to the same target. */
-  readonly requireFollowed: () => void;
   /** The table has no copy yet. */
   readonly isFirst: boolean;
-  /** In the open transaction: records the copy. All chunks are there as of `point`, with the stream's changes since. */
-  readonly record: (client: Client, target: TargetTable, point: Lsn) => Promise<Omit<CopyOutcome, "rows">>;
-  /** Called when the record is durable. */
-  readonly made: (outcome: Omit<CopyOutcome, "rows">) => void;
-  /** Called when the copy is made or given up. */
-  readonly ended: () => void;
-}
-
-export interface CopySession {
-  /** The session is idle because the source has not sent more yet. */
-  readonly isWaiting?: () => boolean;
-  /** Runs even if the copy was stopped. */
-  readonly isLast?: boolean;
 }
 
 /** What must not change at the target while a copy is made. */
@@ -92,40 +65,40 @@ export class IncrementalCopy implements TableCopy {
   #isDivided = false;
   #isMade = false;
 
-  constructor(private readonly options: IncrementalCopyOptions) {
-    this.#tables = helperTables(options.connector.connectorId, options.table.relation.id);
+  constructor(
+    private readonly context: CopyContext,
+    private readonly begun: BegunCopy,
+  ) {
+    const { sink, table } = context;
+    this.#tables = helperTables(sink.connector.connectorId, table.relation.id);
   }
 
   async start(isDivided: boolean): Promise<StartedCopy> {
-    const { form, records, table } = this.options;
     this.#requireValid();
     this.#isDivided = isDivided;
     await this.#recordTouched();
-    const done = records.of(table.relation.id, "incremental")?.ranges ?? [];
+    const { sink, table } = this.context;
+    const done = sink.tables.records.of(table.relation.id, "incremental")?.ranges ?? [];
     const rows = done.reduce((sum, range) => sum + range.rows, 0);
     for (const { point } of done) if (point > this.#point) this.#point = point;
-    return { form, ranges: isDivided ? { done, rows } : null };
+    return { form: this.begun.form, ranges: isDivided ? { done, rows } : null };
   }
 
   async take(chunk: CopyChunk): Promise<void> {
-    const { inSession, connector, table, replaces } = this.options;
     this.#requireValid();
     if (chunk.lsn > this.#point) this.#point = chunk.lsn;
+    const { sink, table } = this.context;
+    const { connector } = sink;
     const staging = chunkTable(connector.connectorId, table.relation.id, ++this.#chunkCount);
-    const counted = new CountedChunks(chunk);
-    const isNew = this.#isNew;
-    const taken = await inSession(
-      async (client) => {
-        await client.query("begin");
-        await lockForCopy(client, connector);
-        const to = { chunk: await this.#target(client), staging, isNew, recordsSeen: replaces };
-        const staged = await stageChunk(client, to, chunk.form, counted.chunks());
-        await client.query("commit");
-        return staged;
-      },
-      { isWaiting: () => counted.isWaiting },
-    );
-    chunk.progress(taken.rows, counted.bytes);
+    const [isNew, recordsSeen] = [this.#isNew, this.begun.replaces];
+    const taken = await this.context.takeCounted(chunk, false, async (client, { form, chunks }) => {
+      await client.query("begin");
+      await lockForCopy(client, connector);
+      const to = { chunk: await this.#target(client), staging, isNew, recordsSeen };
+      const staged = await stageChunk(client, to, form, chunks);
+      await client.query("commit");
+      return staged;
+    });
     const range = chunk.part?.kind === "range" ? chunk.part.range : null;
     chunk.phase?.("Writing", 0);
     this.#chunks.push({ staging, range, point: chunk.lsn, ...taken, phase: chunk.phase, next: 0 });
@@ -141,34 +114,36 @@ export class IncrementalCopy implements TableCopy {
     chunk.phase?.("Writing", writtenOf(chunk));
     if (put.isLast) {
       this.#chunks.shift();
-      if (put.copied) this.options.records.added(this.options.table.relation.id, put.copied);
+      const { sink, table } = this.context;
+      if (put.copied) sink.tables.records.added(table.relation.id, put.copied);
     }
     return this.#chunks.length > 0 ? "more" : "all";
   }
 
   async finish(): Promise<Settled | "incomplete"> {
     this.#requireValid();
-    const { replaces, connector, table, record, made, touched } = this.options;
-    const { id } = table.relation;
+    const { connector, tables } = this.context.sink;
+    const { id } = this.context.table.relation;
     const outcome = await this.#inTransaction(async (client, target) => {
-      if (replaces && !(await this.#removeUncopied(client, target))) return null;
-      const recorded = await record(client, target.target, this.#point);
+      if (this.begun.replaces && !(await this.#removeUncopied(client, target))) return null;
+      const recorded = await this.#record(client, target.target);
       await forgetCopy(client, connector.connectorId, id);
       return recorded;
     });
     if (outcome === "locked") return outcome;
     if (outcome === null) return "more";
     this.#isMade = true;
-    touched.end(id);
-    made(outcome);
+    tables.touched.end(id);
+    this.context.made(outcome);
     return outcome.isStillIncomplete ? "incomplete" : "all";
   }
 
   /** Uses a session of its own, as a batch may be applied meanwhile. The next run drops what cannot be dropped now. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { records, touched, ended, table, inSession, connector } = this.options;
-    const { id } = table.relation;
-    ended();
+    const { connector, tables } = this.context.sink;
+    const { records, touched, underWay } = tables;
+    const { id } = this.context.table.relation;
+    underWay.end(id);
     const active = touched.get(id);
     if (active) active.isBeingCopied = false;
     const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
@@ -182,7 +157,7 @@ export class IncrementalCopy implements TableCopy {
     // First: a batch must not record keys in a table that is being dropped.
     touched.end(id);
     records.ended(id);
-    await inSession(drop, { isLast: true }).catch(() => {});
+    await this.context.inSession(drop, { isLast: true }).catch(() => {});
   }
 
   /**
@@ -190,13 +165,15 @@ export class IncrementalCopy implements TableCopy {
    * the chunks to come include those changes.
    */
   async #recordTouched(): Promise<void> {
-    const { table, touched, records, betweenBatches, replaces, isFirst, target } = this.options;
+    const { table, sink } = this.context;
+    const { touched, records } = sink.tables;
+    const { replaces, isFirst, target } = this.begun;
     const { id } = table.relation;
     const record = records.of(id, "incremental");
     if (record === null) throw copyInvalidated(table.relation, "was copied anew");
     const { keyNames, shape } = parseFingerprint(record.fingerprint);
     const { touched: keys, seen } = this.#tables;
-    await betweenBatches(async (client) => {
+    await this.context.betweenBatches(async (client) => {
       const known = keyNames.map((_, i) => `k${i}`).join(", ");
       await client.query("begin");
       if (replaces) {
@@ -214,7 +191,7 @@ export class IncrementalCopy implements TableCopy {
 
   /** Writes some staged pages to the target. The last piece records that the chunk is done. */
   async #settlePiece(client: Client, chunk: ChunkTarget, taken: TakenChunk): Promise<SettledPiece> {
-    const { connector, table } = this.options;
+    const { sink, table } = this.context;
     const { staging, range, point, rows } = taken;
     const next = Math.min(taken.pages, taken.next + this.#pace.size);
     const pages = { from: taken.next, to: next };
@@ -228,7 +205,7 @@ export class IncrementalCopy implements TableCopy {
     if (next < taken.pages) return { next, isLast: false, copied: null };
     await client.query(`drop table ${sqlName(staging)}`);
     const copied = range && { ...range, point, rows };
-    if (copied) await recordRange(client, connector.connectorId, table.relation.id, copied);
+    if (copied) await recordRange(client, sink.connector.connectorId, table.relation.id, copied);
     return { next, isLast: true, copied };
   }
 
@@ -254,7 +231,7 @@ export class IncrementalCopy implements TableCopy {
 
   /** Does a piece of work in a transaction of its own. Returns `locked` where another session holds a lock: try again later. */
   async #inTransaction<T>(work: (client: Client, target: ChunkTarget) => Promise<T>): Promise<T | "locked"> {
-    return await this.options.betweenBatches(async (client) => {
+    return await this.context.betweenBatches(async (client) => {
       try {
         await client.query(
           `begin; set local lock_timeout = ${lockWaitMs}; set local enable_hashjoin = off; set local enable_mergejoin = off`,
@@ -271,18 +248,39 @@ export class IncrementalCopy implements TableCopy {
   }
 
   async #target(client: Client): Promise<ChunkTarget> {
-    const { table, target: before, isFirst } = this.options;
-    const { relation } = table;
+    const { target: before, isFirst } = this.begun;
+    const { relation } = this.context.table;
     const target = await readTargetTable(client, before.target);
     if (target === null || targetFacts(target) !== targetFacts(before))
       throw copyInvalidated(relation, "was altered at the sink");
     return { tables: this.#tables, target, relation, keepsOrigin: !isFirst };
   }
 
+  /** As any other copy. Rows that the stream brought in part are incomplete from here on. */
+  async #record(client: Client, target: TargetTable): Promise<Omit<CopyOutcome, "rows">> {
+    const { table, sink } = this.context;
+    const { connector, tables } = sink;
+    const { relation } = table;
+    const areIncomplete = await recordPartial(client, connector.connectorId, relation, this.#tables.touched);
+    // Rows that were copied by key meanwhile are ahead.
+    const ahead = tables.ledger.pointOf(relation.id) ?? zeroLsn;
+    const point: Lsn = this.#point;
+    const isMixed = areIncomplete || ahead > point;
+    const made = { point: ahead > point ? ahead : point, isMerged: isMixed, first: isMixed ? zeroLsn : null };
+    return await recordOutcome(client, connector, table, made, this.context.known(), target, []);
+  }
+
+  /** Throws `table_changed` unless the sink still applies the table's changes to the same target. */
   #requireValid(): void {
-    const { touched, table, requireFollowed } = this.options;
-    const invalidatedBy = touched.get(table.relation.id)?.invalidatedBy;
-    if (invalidatedBy) throw copyInvalidated(table.relation, invalidatedBy);
-    requireFollowed();
+    const { relation } = this.context.table;
+    const { tables } = this.context.sink;
+    const { touched, underWay, setAside } = tables;
+    const invalidatedBy = touched.get(relation.id)?.invalidatedBy;
+    if (invalidatedBy) throw copyInvalidated(relation, invalidatedBy);
+    if (this.begun.isFirst) underWay.requireValid(relation);
+    const isStillApplied = this.begun.isFirst
+      ? underWay.has(relation) && !setAside.has(relation.id)
+      : isFollowed(tables, relation);
+    if (!isStillApplied) throw copyInvalidated(relation, "was left out, or is to be copied anew,");
   }
 }
