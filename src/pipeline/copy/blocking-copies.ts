@@ -64,7 +64,7 @@ async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points
     const started = await startCopy(environment, of, isOrdered);
     if (!(await copyChunks(environment, started, points, stop))) return false;
     // The sink may use a session for it.
-    await environment.permits.within(1, neverAborted, () => finishCopy(environment, started));
+    await environment.permits.within(neverAborted, () => finishCopy(environment, started));
     return true;
   });
   if (!copied) return;

@@ -1,49 +1,34 @@
 // Bounds what copies of several tables do at once, all together: one permit for each connection.
 
 export class CopyPermits {
-  readonly #waiting: { readonly size: number; readonly enter: () => void }[] = [];
+  /** First come, first served. */
+  readonly #waiting: (() => void)[] = [];
 
   constructor(private free: number) {}
 
-  /** Runs `work` when `size` permits are free. Rejects with the reason of `signal` if that fires before. */
-  async within<T>(size: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    await this.#enter(size, signal);
+  /** Runs `work` when a permit is free. Rejects with the reason of `signal` if that fires before. */
+  async within<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    if (this.free > 0) this.free--;
+    else await this.#turn(signal);
     try {
       return await work();
     } finally {
-      this.free += size;
-      this.#admit();
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.free++;
     }
   }
 
-  async #enter(size: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (size === 0) return;
-    const entered = Promise.withResolvers<void>();
-    const waiting = { size, enter: entered.resolve };
+  async #turn(signal: AbortSignal): Promise<void> {
+    const turn = Promise.withResolvers<void>();
     const leave = () => {
-      const at = this.#waiting.indexOf(waiting);
-      if (at < 0) return;
-      this.#waiting.splice(at, 1);
-      entered.reject(signal.reason);
-      this.#admit();
+      const at = this.#waiting.indexOf(turn.resolve);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      turn.reject(signal.reason);
     };
+    this.#waiting.push(turn.resolve);
     signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.push(waiting);
-    this.#admit();
-    try {
-      await entered.promise;
-    } finally {
-      signal.removeEventListener("abort", leave);
-    }
-  }
-
-  /** First come, first served: otherwise a request for many permits could wait for ever. */
-  #admit(): void {
-    for (let next = this.#waiting[0]; next && next.size <= this.free; next = this.#waiting[0]) {
-      this.#waiting.shift();
-      this.free -= next.size;
-      next.enter();
-    }
+    await turn.promise.finally(() => signal.removeEventListener("abort", leave));
   }
 }

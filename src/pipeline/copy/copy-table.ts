@@ -57,7 +57,7 @@ export async function startCopy(
   const isLarge = measured !== null && measured.bytes >= pace.dividedFromBytes;
   const start = () => betweenBatches(() => copy.start(isLarge), signal);
   // The sink may use a session for it. Beside the stream it does not, and whoever waits for batches must not keep a slot.
-  const started = copy.stream === "waits" ? await permits.within(1, signal, start) : await start();
+  const started = copy.stream === "waits" ? await permits.within(signal, start) : await start();
   return { ...of, started, size: isLarge && started.ranges ? measured : null };
 }
 
@@ -66,7 +66,7 @@ async function measure(
   { source, permits }: CopyEnvironment,
   { table, signal }: CopyOfTable,
 ): Promise<TableSize | null> {
-  return await permits.within(1, signal, () =>
+  return await permits.within(signal, () =>
     untilAborted(source.measure(table), signal).catch((error: unknown) => {
       signal.throwIfAborted();
       throwReadFailure(error);
@@ -179,7 +179,7 @@ async function copyChunk(
   await points.use(async (point) => {
     // Without a slot: a copy that the stream stands still for may wait for one.
     if (isBeside) await passed(point.lsn, signal);
-    await permits.within(1, signal, async () => {
+    await permits.within(signal, async () => {
       beganMs = performance.now();
       const progress = (taken: number, bytes: number) => rows.report(part, taken, bytes);
       const told = !part && of.phase && { phase: of.phase };

@@ -97,7 +97,7 @@ export async function scan(
     await readBinaryRows(chunksUntilAborted(chunks, signal), onRow);
   };
   // Permits are for connections of the source.
-  await (side === "source" ? permits.within(1, signal, read) : read());
+  await (side === "source" ? permits.within(signal, read) : read());
 }
 
 /** If one side fails, the other one is broken off. Throws the first failure once both have ended. */

@@ -5,29 +5,34 @@ test("no more goes on at once than there is room for, in its order, and what is 
   const room = new CopyPermits(2);
   const never = new AbortController().signal;
   const log: string[] = [];
-  const gates = new Map<string, () => void>();
-  const work = (name: string) => () => {
-    log.push(name);
-    return new Promise<string>((resolve) => gates.set(name, () => resolve(name)));
-  };
-  const one = room.within(1, never, work("one"));
+  const gates = new Map<string, PromiseWithResolvers<string>>();
+  const run = (name: string, signal = never) =>
+    room.within(signal, () => {
+      log.push(name);
+      const gate = Promise.withResolvers<string>();
+      gates.set(name, gate);
+      return gate.promise;
+    });
+  const [one, two] = [run("one"), run("two")];
   const unwanted = new AbortController();
-  const both = room.within(2, unwanted.signal, work("both"));
-  const last = room.within(1, never, work("last"));
+  const three = run("three", unwanted.signal);
+  const [four, five] = [run("four"), run("five")];
   await Bun.sleep(0);
-  // It would fit, and does not overtake.
-  expect(log).toEqual(["one"]);
+  expect(log).toEqual(["one", "two"]);
   unwanted.abort(new Error("not wanted"));
-  await expect(both).rejects.toThrow("not wanted");
-  await Bun.sleep(0);
-  expect(log).toEqual(["one", "last"]);
-  const whole = room.within(2, never, work("whole"));
-  gates.get("one")?.();
-  expect(await one).toBe("one");
-  expect(log).toEqual(["one", "last"]);
-  gates.get("last")?.();
-  expect(await last).toBe("last");
-  await Bun.sleep(0);
-  gates.get("whole")?.();
-  expect(await whole).toBe("whole");
+  await expect(three).rejects.toThrow("not wanted");
+  await expect(run("six", unwanted.signal)).rejects.toThrow("not wanted");
+  gates.get("two")?.reject(new Error("failed"));
+  await expect(two).rejects.toThrow("failed");
+  expect(log).toEqual(["one", "two", "four"]);
+  for (const [name, ended] of [
+    ["one", one],
+    ["four", four],
+    ["five", five],
+  ] as const) {
+    gates.get(name)?.resolve(name);
+    expect(await ended).toBe(name);
+    await Bun.sleep(0);
+  }
+  expect(log).toEqual(["one", "two", "four", "five"]);
 });
