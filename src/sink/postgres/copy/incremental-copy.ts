@@ -145,7 +145,7 @@ export class IncrementalCopy implements TableCopy {
     const { id } = this.context.table.relation;
     underWay.end(id);
     const active = touched.get(id);
-    if (active) active.isBeingCopied = false;
+    if (active) active.idleSinceMs = performance.now();
     const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
     if (isKept || records.of(id, "incremental") === null) return;
     const drop = async (client: Client) => {
@@ -186,7 +186,7 @@ export class IncrementalCopy implements TableCopy {
       await client.query("commit");
     });
     const active = touched.of(table.relation) ?? touched.begin({ tableId: id, keys, keyNames, shape });
-    active.isBeingCopied = true;
+    active.idleSinceMs = null;
   }
 
   /** Writes some staged pages to the target. The last piece records that the chunk is done. */

@@ -31,20 +31,15 @@ export function parseFingerprint(fingerprint: string): IncrementalFingerprint {
 }
 
 export class InterruptedCopies {
-  /** By OID: since when no attempt works on the copy, by the monotonic clock. */
-  readonly #idleSinceMs = new Map<number, number>();
-
   constructor(
     private readonly connectorId: string,
     private readonly records: CopyRecords,
     private readonly touched: TouchedKeys,
     private readonly patienceMs: number,
-    private readonly nowMs: () => number = performance.now.bind(performance),
   ) {}
 
   /** Before the first batch; in no transaction. */
   async load(client: Client): Promise<void> {
-    this.#idleSinceMs.clear();
     for (const { tableId, fingerprint, ranges } of this.records.all("incremental")) {
       const { format, keyNames, shape } = parseFingerprint(fingerprint);
       const { touched: keys } = helperTables(this.connectorId, tableId);
@@ -56,7 +51,6 @@ export class InterruptedCopies {
         (await isThere(client, sqlName(keys)))
       ) {
         this.touched.begin({ tableId, keys, keyNames, shape });
-        this.#idleSinceMs.set(tableId, this.nowMs());
       } else await this.#drop(client, tableId);
     }
     const left = await madeTables(client, this.connectorId);
@@ -77,7 +71,7 @@ export class InterruptedCopies {
   ): Promise<void> {
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
     for (const { tableId, fingerprint } of this.records.all("incremental")) {
-      if (isUnderWay(tableId) || this.touched.get(tableId)?.isBeingCopied) continue;
+      if (isUnderWay(tableId) || this.touched.get(tableId)?.idleSinceMs === null) continue;
       const table = byId.get(tableId);
       const isSame =
         table !== undefined &&
@@ -98,20 +92,14 @@ export class InterruptedCopies {
   }
 
   #isOverdue(tableId: number): boolean {
-    const touched = this.touched.get(tableId);
-    if (touched === null || touched.isBeingCopied) {
-      this.#idleSinceMs.delete(tableId);
-      return false;
-    }
-    const since = this.#idleSinceMs.get(tableId) ?? this.nowMs();
-    this.#idleSinceMs.set(tableId, since);
-    return touched.invalidatedBy !== null || this.nowMs() - since >= this.patienceMs;
+    const { idleSinceMs = null, invalidatedBy = null } = this.touched.get(tableId) ?? {};
+    if (idleSinceMs === null) return false;
+    return invalidatedBy !== null || performance.now() - idleSinceMs >= this.patienceMs;
   }
 
   async #drop(client: Client, tableId: number): Promise<void> {
     await this.records.drop(client, tableId);
     this.touched.end(tableId);
-    this.#idleSinceMs.delete(tableId);
   }
 }
 

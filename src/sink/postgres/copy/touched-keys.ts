@@ -16,8 +16,8 @@ export interface TouchedTable {
   readonly keyNames: readonly string[];
   /** The shape that the target follows, without its name. */
   readonly shape: string;
-  /** The copy is being made now: it brings rows that the sink lacks. */
-  isBeingCopied: boolean;
+  /** Since when nobody goes on with the copy, by the monotonic clock; null: it is being made now, and brings rows that the sink lacks. */
+  idleSinceMs: number | null;
   /** Why the copy must begin again; null: it is valid. */
   invalidatedBy: string | null;
 }
@@ -36,8 +36,8 @@ export class TouchedKeys {
   }
 
   /** Call it between two batches: the keys of all changes from here on are recorded. */
-  begin(table: Omit<TouchedTable, "isBeingCopied" | "invalidatedBy">): TouchedTable {
-    const touched = { ...table, isBeingCopied: false, invalidatedBy: null };
+  begin(table: Omit<TouchedTable, "idleSinceMs" | "invalidatedBy">): TouchedTable {
+    const touched = { ...table, idleSinceMs: performance.now(), invalidatedBy: null };
     this.#tables.set(table.tableId, touched);
     return touched;
   }
@@ -59,7 +59,7 @@ export class TouchedKeys {
 
   /** Whether a copy under way will bring rows that the sink lacks. */
   willBring(relation: Pick<Relation, "id">): boolean {
-    return this.of(relation)?.isBeingCopied === true;
+    return this.of(relation)?.idleSinceMs === null;
   }
 
   /** Whether the table has an incremental copy, under way or interrupted. */

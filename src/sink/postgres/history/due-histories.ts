@@ -34,7 +34,8 @@ export function dueHistories(tables: KnownTables, at: Lsn, hasStream: boolean): 
     const copy = tables.ledger.stateOf(relation);
     if (copy.kind === "none" || tables.setAside.has(relation.id)) return [];
     if (!isFollowed(tables.shapes.of(relation), relation)) return [];
-    if (tables.incomplete.has(relation.id) || tables.touched.get(relation.id)?.isBeingCopied) return [];
+    if (tables.incomplete.has(relation.id) || tables.touched.get(relation.id)?.idleSinceMs === null)
+      return [];
     // Changes from before its point are yet to come: the history gets them, or begins behind them.
     if (hasStream && copy.point > at) return [];
     return [{ table, lsn: copy.point > at ? copy.point : at }];
