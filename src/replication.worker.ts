@@ -12,9 +12,9 @@ import {
   transactionCopyPace,
   webhookCopyPace,
 } from "./pipeline/copy/copy-pace.ts";
-import { TaskQueue } from "./pipeline/copy/task-queue.ts";
 import { CountedChanges } from "./pipeline/counted-changes.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
+import { TaskQueue } from "./pipeline/tasks/task-queue.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import {
   checkpointStore,

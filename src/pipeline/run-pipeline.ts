@@ -13,7 +13,6 @@ import type { SinkEvents } from "../sink/sink-events.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 import type { Source } from "../source/source.ts";
 import { type Begun, beginRun, type Found, readBothSides } from "./beginning.ts";
-import { copiesOfStream } from "./copy/copies-of-stream.ts";
 import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
@@ -28,6 +27,7 @@ import { RunHealth } from "./run-health.ts";
 import { StreamEvents } from "./stream-events.ts";
 import { StreamPosition, writeEnd } from "./stream-position.ts";
 import { TableStates } from "./table-states.ts";
+import { workBesideStream } from "./tasks/beside-stream.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
@@ -177,7 +177,7 @@ class PipelineRun {
     const ended = () => (copies.areSomeLate ? events.refreshTables() : this.#health.goOn());
     const whileWaiting = <T>(table: TableShape, copy: () => Promise<T>) => this.#whileWaiting(table, copy);
     const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
-    await using running = copiesOfStream(
+    await using running = workBesideStream(
       this.request,
       { source, sink, states, position, events, lagBytes: () => stream.lag().bytes },
       context,

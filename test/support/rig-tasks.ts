@@ -3,8 +3,8 @@
 
 import type { TaskResult, TaskSpec } from "../../src/connector/task.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
+import { TaskQueue } from "../../src/pipeline/tasks/task-queue.ts";
 
 interface RigTask {
   readonly task: OfferedTask;

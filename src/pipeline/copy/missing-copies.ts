@@ -14,6 +14,7 @@ import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { RunWork } from "../run-work.ts";
 import type { CopyStates, TableStates } from "../table-states.ts";
+import type { RunningTasks } from "../tasks/running-tasks.ts";
 import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { type BlockingCopy, copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
@@ -21,7 +22,6 @@ import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPermits } from "./copy-permits.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { IncrementalCopies } from "./incremental-copies.ts";
-import type { RunningTasks } from "./running-tasks.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
 export interface MissingCopiesRequest {

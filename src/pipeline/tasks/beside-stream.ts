@@ -1,6 +1,11 @@
 // Runs what a streaming run does beside its stream: tasks, first copies of tables that are added later, and comparisons after a lost slot. Divides
 // the connections between them.
 
+import type { CopyEnvironment } from "../copy/copy-environment.ts";
+import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
+import { CopyPermits } from "../copy/copy-permits.ts";
+import { makeIncrementalCopies } from "../copy/incremental-copies.ts";
+import { copyForTask, type TaskContext } from "../copy/snapshot-task.ts";
 import { replayForTask } from "../replay/replay-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
@@ -8,12 +13,7 @@ import type { StreamPosition } from "../stream-position.ts";
 import { proveTables } from "../verify/prove-tables.ts";
 import type { VerifyEnvironment } from "../verify/verify-environment.ts";
 import { verifyForTask } from "../verify/verify-task.ts";
-import type { CopyEnvironment } from "./copy-environment.ts";
-import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
-import { CopyPermits } from "./copy-permits.ts";
-import { makeIncrementalCopies } from "./incremental-copies.ts";
 import { RunningTasks, type RunningTasksOptions } from "./running-tasks.ts";
-import { copyForTask, type TaskContext } from "./snapshot-task.ts";
 
 /** How many tasks run at once, if there are connections for them. */
 const maxTasks = 2;
@@ -51,7 +51,7 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "state
 }
 
 /** `ended` is called when a task has ended. */
-export function copiesOfStream(
+export function workBesideStream(
   request: CopiesRequest,
   { source, sink, states, position, events, lagBytes }: RunningStream,
   context: TaskContext,
