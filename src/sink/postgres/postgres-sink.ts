@@ -19,6 +19,7 @@ import type { UnreadableTable } from "../sink-events.ts";
 import type { VerifySink } from "../verify-sink.ts";
 import { ApplyTransaction } from "./apply/apply-transaction.ts";
 import { type Counted, TransactionsInProgress } from "./apply/in-progress/transactions-in-progress.ts";
+import type { ApplySession } from "./apply-session.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
@@ -32,7 +33,6 @@ import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
-import type { ApplySession } from "./copy/apply-session.ts";
 import { SinkCopies } from "./copy/sink-copies.ts";
 import type { HistoryAsked } from "./history/histories.ts";
 import { isRowRefused, type RefusedRow } from "./refusals/refused-row.ts";

@@ -5,9 +5,9 @@
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { keyHash, keyTexts } from "../../format/row-identity.ts";
+import { HashSet } from "../hash-set.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
-import { HashSet } from "./hash-set.ts";
 
 /** In memory: 16 bytes each. */
 const mostKeys = 2_000_000;

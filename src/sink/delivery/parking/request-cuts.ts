@@ -2,7 +2,7 @@
 // again for as long as their copy is not made, and may be many: of them a hash is held, and the rest is found in the state when it is needed.
 
 import { partRows, partText, type RequestCut } from "../../../connector/parking.ts";
-import { HashSet } from "../copy/hash-set.ts";
+import { HashSet } from "../hash-set.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { partsOf, type RowsRequest } from "./request-parts.ts";
 

@@ -8,10 +8,10 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
 import type { SinkContext } from "../../sink.ts";
+import type { ApplySession } from "../apply-session.ts";
 import type { CopyRefusals } from "../refusals/copy-refusals.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import type { SinkTables } from "../sink-tables.ts";
-import type { ApplySession } from "./apply-session.ts";
 import type { CopySessions } from "./copy-sessions.ts";
 import { CountedChunks } from "./counted-chunks.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable, type WholeCopy } from "./whole-copy.ts";

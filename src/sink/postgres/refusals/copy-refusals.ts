@@ -7,8 +7,8 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SinkContext } from "../../sink.ts";
+import type { ApplySession } from "../apply-session.ts";
 import { describeDenial } from "../checks/privileges.ts";
-import type { ApplySession } from "../copy/apply-session.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import type { SinkTables } from "../sink-tables.ts";
 import { incompatibleTypeRefused, isValueRefused } from "../types/incompatible-type.ts";

@@ -14,7 +14,7 @@ import type {
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RowChange, SinkRows } from "../../verify-sink.ts";
-import type { ApplySession } from "../copy/apply-session.ts";
+import type { ApplySession } from "../apply-session.ts";
 import { type RepairedTable, repairStatement } from "./repair-statement.ts";
 import { SnapshotSession } from "./snapshot-session.ts";
 

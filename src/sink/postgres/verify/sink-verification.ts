@@ -11,8 +11,8 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SinkContext } from "../../sink.ts";
 import type { SinkRows, VerifySink } from "../../verify-sink.ts";
+import type { ApplySession } from "../apply-session.ts";
 import { resumeAt } from "../bookkeeping/resumption.ts";
-import type { ApplySession } from "../copy/apply-session.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, tableMissing } from "../schema/target-table.ts";
 import { openCopySession } from "../sink-session.ts";

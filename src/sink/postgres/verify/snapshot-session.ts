@@ -6,7 +6,7 @@ import type { DigestScan, RowComparison } from "../../../comparison/row-comparis
 import { copyOut } from "../../../connection/copy/copy-out.ts";
 import { closeClient, destroyClient } from "../../../connection/postgres-client.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
-import type { ApplySession } from "../copy/apply-session.ts";
+import type { ApplySession } from "../apply-session.ts";
 
 /** Whoever waits for a lock that this transaction holds would wait until all rows are read: the stream itself, at a TRUNCATE. */
 const blockedQuery = `

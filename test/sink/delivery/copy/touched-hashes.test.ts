@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../../src/change/lsn.ts";
-import { HashSet } from "../../../../src/sink/delivery/copy/hash-set.ts";
 import { TouchedHashes } from "../../../../src/sink/delivery/copy/touched-hashes.ts";
+import { HashSet } from "../../../../src/sink/delivery/hash-set.ts";
 import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
 import { keyHash } from "../../../../src/sink/format/row-identity.ts";

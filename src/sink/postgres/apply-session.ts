@@ -1,9 +1,9 @@
-// What copies need of the session that applies batches. That session belongs to postgres-sink.ts.
+// What copies and comparisons need of the session that applies batches. That session belongs to postgres-sink.ts.
 
 import type { Client } from "pg";
-import type { TupleForm } from "../../../change/change-batch.ts";
-import type { Lsn } from "../../../change/lsn.ts";
-import type { WatchedSession } from "../../../connection/session-watch.ts";
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { WatchedSession } from "../../connection/session-watch.ts";
 
 export interface ApplySession {
   /** Runs `action` in that session. Call it between two batches. */
