@@ -4,7 +4,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -20,11 +20,11 @@ import { recordShape, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { makeComputed } from "../generated/make-computed.ts";
 import type { TakeCopiedRows } from "../history/histories.ts";
 import { historyIsBehind } from "../history/history-ledger.ts";
-import { type WrittenRows, withRefusedKey } from "../refusals/refused-key.ts";
+import { withRefusedKey } from "../refusals/refused-key.ts";
 import { tracedCopyIn } from "../refusals/traced-copy.ts";
 import { type Fitted, fitTable } from "../schema/table-fit.ts";
 import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
-import { sqlList, type TargetName } from "../schema/target-name.ts";
+import { sqlList } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
@@ -80,10 +80,10 @@ export async function copyIntoTarget(
   await client.query("begin");
   await lockForCopy(client, connector);
   const isShared = naming.isShared(table.relation);
-  const { existing, isKeyChanged, key } = await ensureTable(client, config, target, request, {
-    ...known,
-    isShared,
-  });
+  const before = await readTargetTable(client, target);
+  if (!before) await createTable(client, target, table);
+  const fitted = before && (await fitExisting(client, config, before, request, { ...known, isShared }));
+  const { existing, isKeyChanged, key } = fitted ?? { existing: null, isKeyChanged: false, key: null };
   const isEmpty = existing === null || (mode !== "merge" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
@@ -95,13 +95,14 @@ export async function copyIntoTarget(
     isTraced
       ? await tracedCopyIn(client, sql, table.relation, request.chunks)
       : await copyIn(client, sql, request.chunks);
+  const written = { relation: table.relation, isMerged };
   let rows: number;
   if (isEmpty && !isHashed) {
     const write = () => take(copySql(sqlName(target), columns, request));
     rows = existing === null ? await write() : await withLateChecks(client, existing, write);
     request.phase?.("Finishing", null);
     if (existing === null) await addKeyOf(client, target, table);
-    else await withRefusedKey(client, writtenTo(existing, table.relation));
+    else await withRefusedKey(client, { ...written, target: existing, rows: existing.ownRows });
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
@@ -113,7 +114,7 @@ export async function copyIntoTarget(
     const { relation } = table;
     const ofKeys = request.removesAbsent && request.part?.kind === "rows" ? request.part.keys : null;
     const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
-    await withRefusedKey(client, { target: into, relation, rows: staging, isMerged }, () =>
+    await withRefusedKey(client, { ...written, target: into, rows: staging }, () =>
       withLateChecks(client, into, () => mergeCopy(client, into, merged)),
     );
     if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
@@ -159,20 +160,6 @@ export async function recordOutcome(
   return { record, shape, isStillIncomplete, isHistoryBehind };
 }
 
-/** `existing`: the target that was there; null: it was made. */
-async function ensureTable(
-  client: Client,
-  config: PostgresSinkConfig,
-  target: TargetName,
-  request: WholeCopy,
-  known: KnownTable & { readonly isShared: boolean },
-): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable | null }> {
-  const existing = await readTargetTable(client, target);
-  if (existing) return await fitExisting(client, config, existing, request, known);
-  await createTable(client, target, request.table);
-  return { existing: null, isKeyChanged: false, key: null };
-}
-
 /** Alters an existing target so that it takes the copy. Returns it as it is then. */
 export async function fitExisting(
   client: Client,
@@ -199,10 +186,6 @@ export async function fitExisting(
   // Where the server refuses, the next look at the tables tells why.
   if (!isShared) await makeComputed(client, now, table, config.migration_strategy, () => {});
   return { ...fitted, existing: now };
-}
-
-function writtenTo(target: TargetTable, relation: Relation): WrittenRows {
-  return { target, relation, rows: target.ownRows, isMerged: false };
 }
 
 function alteredMeanwhile({ relation }: TableShape): MillraceError {
