@@ -23,7 +23,7 @@ import {
   recordRange,
 } from "../bookkeeping/copy-records.ts";
 import { withRefusedKey } from "../refusals/refused-key.ts";
-import { addKey, addKeyOf, createSchemas, createTable, resolveTypes } from "../schema/table-schema.ts";
+import { addKey, addKeyOf, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
@@ -63,7 +63,7 @@ export async function beginRanges(
   if (!isResumed) {
     await dropCopy(client, connector.connectorId, relation.id);
     if (isPossible) {
-      await createTable(client, side, table);
+      await createSide(client, copy);
       await recordBegun(client, connector.connectorId, {
         tableId: relation.id,
         kind: "side",
@@ -156,15 +156,21 @@ function firstOf(areMixed: boolean, hasOthers: boolean, first: Lsn): Lsn | null 
   return hasOthers ? zeroLsn : first;
 }
 
+/** In the schema of the target, of which it gets the default privileges: it keeps them wherever it is moved. */
+async function createSide(client: Client, copy: RangeCopy): Promise<void> {
+  const { schema, name } = sideOf(copy);
+  const made = { schema: copy.target.schema, name };
+  await createTable(client, made, copy.table);
+  await client.query(`alter table ${sqlName(made)} set schema ${escapeIdentifier(schema)}`);
+}
+
 /** Renames the side table to be the target. The key is added last: loading is faster without an index. */
 async function renameIntoPlace(client: Client, copy: RangeCopy, areMixed: boolean): Promise<void> {
   const { table, target } = copy;
   const side = sideOf(copy);
-  await createSchemas(client, new Set([target.schema]));
   await client.query(`alter table ${sqlName(side)} set schema ${escapeIdentifier(target.schema)}`);
   const moved = { schema: target.schema, name: side.name };
   await client.query(`alter table ${sqlName(moved)} rename to ${escapeIdentifier(target.name)}`);
-  await grantDefaults(client, target);
   if (!areMixed) return await addKeyOf(client, target, table);
   await client.query("savepoint millrace_key");
   try {
@@ -175,23 +181,6 @@ async function renameIntoPlace(client: Client, copy: RangeCopy, areMixed: boolea
     await deduplicate(client, target, table.relation);
     await addKeyOf(client, target, table);
   }
-}
-
-/** The default privileges that a table gets when it is created in its schema: a moved table gets none. */
-const defaultGrantsQuery = `
-select format('grant %s on table %s to %s%s', g.privilege_type, $2::text,
-  case g.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end,
-  case when g.is_grantable then ' with grant option' else '' end) as sql
-from pg_default_acl d join pg_roles r on r.oid = d.defaclrole and r.rolname = current_user
-cross join lateral aclexplode(d.defaclacl) g
-where d.defaclnamespace = to_regnamespace($1) and d.defaclobjtype = 'r'`;
-
-async function grantDefaults(client: Client, target: TargetName): Promise<void> {
-  const { rows } = await client.query<{ sql: string }>(defaultGrantsQuery, [
-    escapeIdentifier(target.schema),
-    sqlName(target),
-  ]);
-  for (const { sql } of rows) await client.query(sql);
 }
 
 /**
