@@ -57,7 +57,9 @@ export async function beginRanges(
   const side = sideOf(copy);
   await client.query("begin");
   await lockForCopy(client, connector);
-  const isPossible = isDivisible(await readTargetTable(client, target), relation);
+  const existing = await readTargetTable(client, target);
+  const isPossible =
+    isDivisible(existing, relation) && (existing === null || (await isAsMade(client, existing, relation)));
   const there = begun && isPossible ? await readTargetTable(client, side) : null;
   const isResumed = there !== null && (await isAsMade(client, there, relation));
   if (!isResumed) {
@@ -92,11 +94,14 @@ function isDivisible(target: TargetTable | null, relation: Relation): boolean {
   return isKey && target.refersTo.length === 0 && !target.isReferred;
 }
 
-/** Whether the side table's types are still those at the sink: they may have been recreated. */
-async function isAsMade(client: Client, side: TargetTable, { columns }: Relation): Promise<boolean> {
+/**
+ * Whether the table has the columns, with the types that a side table gets. Those at the sink may have been recreated since it was made, and a
+ * target of other types takes the rows as text alone.
+ */
+async function isAsMade(client: Client, table: TargetTable, { columns }: Relation): Promise<boolean> {
   const types = await resolveTypes(client, columns);
   return columns.every(({ name }, i) =>
-    side.columns.some((column) => column.name === name && column.typeOid === types[i]!.oid),
+    table.columns.some((column) => column.name === name && column.typeOid === types[i]!.oid),
   );
 }
 
@@ -212,7 +217,7 @@ async function mergeIntoExisting(
   if (areMixed) await deduplicate(client, side, relation);
   const isEmpty = mode !== "merge" && !(await hasRows(client, existing));
   const hasOthers = !isEmpty && mode !== "replace" && !isKeyChanged;
-  const staging = await stagingFor(client, existing, side, relation);
+  const staging = sqlName(side);
   const columns = sqlList(relation.columns.map(({ name }) => name));
   const write = async () => {
     const merged = { staging, relation, isMerged: hasOthers, keepsOrigin: known.isCopied };
@@ -225,28 +230,4 @@ async function mergeIntoExisting(
   await withRefusedKey(client, written, () => withLateChecks(client, existing, write));
   if (key) await addKey(client, existing.target, key);
   return { hasOthers, fitted: existing };
-}
-
-/** Where the target's types differ from the source's, values are converted by way of their text, as COPY would. */
-async function stagingFor(
-  client: Client,
-  existing: TargetTable,
-  side: TargetName,
-  { columns }: Relation,
-): Promise<string> {
-  const made = await readTargetTable(client, side);
-  const typeOf = (table: TargetTable | null, name: string) =>
-    table?.columns.find((column) => column.name === name);
-  const values = columns.map(({ name }) => {
-    const [from, to] = [typeOf(made, name), typeOf(existing, name)];
-    const column = escapeIdentifier(name);
-    if (!to || from?.typeOid === to.typeOid) return column;
-    return `${column}::text::${to.plainType} as ${column}`;
-  });
-  const list = sqlList(columns.map(({ name }) => name));
-  if (values.join(", ") === list) return sqlName(side);
-  await client.query(
-    `create temporary table millrace_copy on commit drop as select ${values.join(", ")} from ${sqlName(side)}`,
-  );
-  return "pg_temp.millrace_copy";
 }
