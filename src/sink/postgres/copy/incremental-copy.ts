@@ -161,30 +161,20 @@ export class IncrementalCopy implements TableCopy {
   }
 
   /**
-   * Sets the low watermark: chunks skip keys that the stream touches from here on. Keys that an earlier attempt recorded are forgotten, as
-   * the chunks to come include those changes.
+   * Sets the low watermark: chunks skip keys that the stream touches from here on. Keys that were recorded since an earlier attempt began stay:
+   * the target has what the stream brought.
    */
   async #recordTouched(): Promise<void> {
     const { table, sink } = this.context;
     const { touched, records } = sink.tables;
-    const { replaces, isFirst, target } = this.begun;
+    const { isFirst, target } = this.begun;
     const { id } = table.relation;
     const record = records.of(id, "incremental");
     if (record === null) throw copyInvalidated(table.relation, "was copied anew");
     const { keyNames, shape } = parseFingerprint(record.fingerprint);
-    const { touched: keys, seen } = this.#tables;
-    await this.context.betweenBatches(async (client) => {
-      const known = keyNames.map((_, i) => `k${i}`).join(", ");
-      await client.query("begin");
-      if (replaces) {
-        await client.query(
-          `insert into ${sqlName(seen)} (${known}) select ${known} from ${sqlName(keys)} on conflict do nothing`,
-        );
-      }
-      await client.query(`delete from ${sqlName(keys)} where not is_partial`);
-      this.#isNew = isFirst && !(await hasRows(client, target));
-      await client.query("commit");
-    });
+    const { touched: keys } = this.#tables;
+    this.#isNew =
+      isFirst && (await this.context.betweenBatches(async (client) => !(await hasRows(client, target))));
     const active = touched.of(table.relation) ?? touched.begin({ tableId: id, keys, keyNames, shape });
     active.idleSinceMs = null;
   }
