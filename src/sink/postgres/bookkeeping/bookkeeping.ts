@@ -139,7 +139,7 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
   );
 }
 
-/** `isPart`: only some rows were copied. `copied_at` stays, as it identifies the copy of the other rows. */
+/** `isPart`: only some rows were copied. `copied_at` stays: the others were copied then. */
 export async function recordCopy(
   client: Client,
   connectorId: string,

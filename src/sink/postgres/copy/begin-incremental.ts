@@ -75,7 +75,7 @@ async function resume(
   if (record === null || tables.touched.of(relation) === null) return null;
   // A first copy keeps the mode that it began with.
   const { replaces } = begin.isFirst ? parseFingerprint(record.fingerprint) : begin;
-  if (record.fingerprint !== (await fingerprintOf(client, sink, { ...begin, replaces }))) return null;
+  if (record.fingerprint !== fingerprintOf(sink, { ...begin, replaces })) return null;
   await dropChunkTables(client, connector.connectorId, relation.id);
   return { replaces };
 }
@@ -95,7 +95,7 @@ async function beginNew(
   const { relation } = table;
   if (isFirst && !replaces && (await hasRows(client, target))) return null;
   await interrupted.drop(client, relation.id);
-  const fingerprint = await fingerprintOf(client, sink, begin);
+  const fingerprint = fingerprintOf(sink, begin);
   await client.query("begin");
   // The last copy may have left tables that it could not drop.
   await dropCopy(client, connectorId, relation.id);
@@ -107,25 +107,15 @@ async function beginNew(
   return { replaces };
 }
 
-async function fingerprintOf(
-  client: Client,
-  { tables: { touched }, connector: { connectorId } }: CopyingSink,
-  { table, target, isFirst, replaces }: Beginning,
-): Promise<string> {
-  const { id, schema, name } = table.relation;
-  // If the table is copied anew meanwhile, the time of that record differs.
-  const { rows } = await client.query<{ stamp: string }>(
-    "select extract(epoch from copied_at)::text as stamp from millrace.table_copy " +
-      "where connector_id = $1 and table_schema = $2 and table_name = $3",
-    [connectorId, schema, name],
-  );
+/** Each other copy of the table has dropped this one. */
+function fingerprintOf({ tables }: CopyingSink, { table, target, isFirst, replaces }: Beginning): string {
   const fingerprint: IncrementalFingerprint = {
     format: incrementalFormat,
     table: chunkedCopyFingerprint(table),
     replaces,
-    facts: JSON.stringify([isFirst, isFirst ? null : (rows[0]?.stamp ?? null), targetFacts(target)]),
+    facts: JSON.stringify([isFirst, targetFacts(target)]),
     keyNames: keyNames(table.relation),
-    shape: touched.shapeOf(id),
+    shape: tables.touched.shapeOf(table.relation.id),
   };
   return JSON.stringify(fingerprint);
 }

@@ -19,7 +19,7 @@ export interface IncrementalFingerprint {
   readonly table: string;
   /** Rows that the copy does not bring are deleted. */
   readonly replaces: boolean;
-  /** The target, and the earlier copy that its rows come from. */
+  /** Whether it is the table's first copy, and the target. */
   readonly facts: string;
   readonly keyNames: readonly string[];
   /** The shape that the target follows; see `TouchedTable`. */
