@@ -8,7 +8,7 @@ import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { CopyContext, CopyingSink } from "./copy-context.ts";
-import { createKeyTables, dropChunkTables, helperTables } from "./helper-tables.ts";
+import { createKeyTables, helperTables } from "./helper-tables.ts";
 import { IncrementalCopy, targetFacts } from "./incremental-copy.ts";
 import { isEligible, readChunkTarget } from "./incremental-eligibility.ts";
 import { type IncrementalFingerprint, incrementalFormat, parseFingerprint } from "./interrupted-copies.ts";
@@ -30,7 +30,7 @@ export async function beginIncremental(context: CopyContext, mode: CopyMode): Pr
     const into = await readChunkTarget(client, naming, relation);
     if (into === null) return null;
     const begin = { table, target: into.target, isFirst, replaces };
-    const isBegun = (await resume(client, sink, begin)) ?? (await beginNew(client, sink, begin));
+    const isBegun = resume(sink, begin) ?? (await beginNew(client, sink, begin));
     return isBegun && { ...into, isFirst, ...isBegun };
   });
   if (begun === null) return null;
@@ -63,21 +63,15 @@ async function makeReady(
   }
 }
 
-/** In no transaction. Null: no interrupted copy can be resumed. Its ranges count only while its fingerprint is the same. */
-async function resume(
-  client: Client,
-  sink: CopyingSink,
-  begin: Beginning,
-): Promise<Pick<Beginning, "replaces"> | null> {
-  const { tables, connector } = sink;
+/** Null: no interrupted copy can be resumed. Its ranges count only while its fingerprint is the same. */
+function resume(sink: CopyingSink, begin: Beginning): Pick<Beginning, "replaces"> | null {
+  const { tables } = sink;
   const { relation } = begin.table;
   const record = tables.records.of(relation.id, "incremental");
   if (record === null || tables.touched.of(relation) === null) return null;
   // A first copy keeps the mode that it began with.
   const { replaces } = begin.isFirst ? parseFingerprint(record.fingerprint) : begin;
-  if (record.fingerprint !== fingerprintOf(sink, { ...begin, replaces })) return null;
-  await dropChunkTables(client, connector.connectorId, relation.id);
-  return { replaces };
+  return record.fingerprint === fingerprintOf(sink, { ...begin, replaces }) ? { replaces } : null;
 }
 
 /**

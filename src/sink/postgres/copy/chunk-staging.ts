@@ -31,6 +31,8 @@ export async function stageChunk(
   const into = isComparing ? raw : sqlName(staging);
   const create = isComparing ? `temporary table ${into} on commit drop` : `unlogged table ${into}`;
   const columns = sqlList(relation.columns.map(({ name }) => name));
+  // An attempt that was interrupted may have left one.
+  await client.query(`drop table if exists ${sqlName(staging)}`);
   await client.query(
     `create ${create} as select ${columns} from ${sqlName(chunk.tables.model)} with no data`,
   );

@@ -35,7 +35,6 @@ const one = /^(\d+)$/;
 const idOfTable = { copy: one, touched: one, seen: one, model: one, chunk: /^(\d+)_\d+$/ } as const;
 
 interface MadeTable {
-  readonly kind: keyof typeof idOfTable;
   /** The OID of the source's table. */
   readonly tableId: number;
   readonly name: TargetName;
@@ -46,19 +45,13 @@ export async function madeTables(client: Client, connectorId: string): Promise<r
   const { rows } = await client.query<{ name: string }>(
     "select relname as name from pg_class where relnamespace = 'millrace'::regnamespace and relkind = 'r'",
   );
-  const kinds = Object.keys(idOfTable) as MadeTable["kind"][];
-  return rows.flatMap(({ name }) => {
-    const kind = kinds.find((each) => name.startsWith(`${each}_${connectorId}_`));
-    const id = kind && idOfTable[kind].exec(name.slice(kind.length + connectorId.length + 2))?.[1];
-    return kind && id ? [{ kind, tableId: Number(id), name: named(name) }] : [];
-  });
-}
-
-/** Drops staged chunks that an earlier attempt has not written to the target. */
-export async function dropChunkTables(client: Client, connectorId: string, tableId: number): Promise<void> {
-  const made = await madeTables(client, connectorId);
-  const left = made.filter((each) => each.kind === "chunk" && each.tableId === tableId);
-  if (left.length > 0) await client.query(`drop table ${left.map(({ name }) => sqlName(name)).join(", ")}`);
+  return rows.flatMap(({ name }) =>
+    Object.entries(idOfTable).flatMap(([kind, expression]) => {
+      const prefix = `${kind}_${connectorId}_`;
+      const [, id] = (name.startsWith(prefix) && expression.exec(name.slice(prefix.length))) || [];
+      return id ? [{ tableId: Number(id), name: named(name) }] : [];
+    }),
+  );
 }
 
 /** In the open transaction. All are logged: a crash must not lose keys whose changes it keeps. */
