@@ -174,7 +174,7 @@ class PipelineRun {
     const position = new StreamPosition(checkpoint.resumeLsn, stream);
     const listTables = () => this.#adoptTables(source, copies, form);
     const copyBlocker = (table: TableShape) => this.#copyBlocker(table);
-    const ended = () => (copies.areSomeLate ? events.refreshTables() : this.#health.goOn());
+    const ended = () => (copies.late.areAny ? events.refreshTables() : this.#health.goOn());
     const whileWaiting = <T>(table: TableShape, copy: () => Promise<T>) => this.#whileWaiting(table, copy);
     const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
     await using running = workBesideStream(

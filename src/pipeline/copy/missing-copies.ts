@@ -2,7 +2,7 @@
 // is tried again later, and the others go on.
 
 import type { TupleForm } from "../../change/change-batch.ts";
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
@@ -10,6 +10,7 @@ import type { IncompleteRows, PreparedTables, Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import { askComputed } from "../ask-computed.ts";
+import { LateTables } from "../late-tables.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { RunWork } from "../run-work.ts";
@@ -52,17 +53,13 @@ const pointMissing: ReadonlySet<ErrorCode> = new Set([
 /** Without a stream, the run fails after this many failures of one table. */
 const maxAttempts = 5;
 
-/** How many tables a warning names. */
-const maxNamed = 5;
-
 export class MissingCopies implements Disposable {
   readonly unreadable: UnreadableTables;
   /** Tables that are to be compared with the source. */
   readonly unproved: UnprovedTables;
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
-  /** OIDs of tables that have no copy and were published after they had rows. */
-  #late: ReadonlySet<number> = new Set();
+  readonly late: LateTables;
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
   /** The sink keeps superseded rows of some tables. */
@@ -74,11 +71,7 @@ export class MissingCopies implements Disposable {
     this.unreadable = new UnreadableTables(request.retryPace);
     this.unproved = new UnprovedTables(request);
     this.incremental = new IncrementalCopies(request, this.unreadable);
-  }
-
-  /** There are tables that the run warns of until they are copied. */
-  get areSomeLate(): boolean {
-    return this.#late.size > 0;
+    this.late = new LateTables(request.reporter);
   }
 
   async readTables(): Promise<readonly TableShape[]> {
@@ -141,7 +134,7 @@ export class MissingCopies implements Disposable {
     const { missing, isOrdered = false } = prepared;
     const isReadable = ({ table }: IncompleteRows) => this.unreadable.waitingFor(table) === null;
     const incomplete = prepared.incomplete?.filter(isReadable) ?? [];
-    if (skipSnapshots) this.#warnOfLate(missing, ofSlot !== null);
+    if (skipSnapshots) this.late.warnOf(missing, ofSlot !== null);
     await using copies = new AsyncDisposableStack();
     const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
     if (begun.length === 0 && incomplete.length === 0) return;
@@ -243,24 +236,6 @@ export class MissingCopies implements Disposable {
 
   get #isScarce(): boolean {
     return this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
-  }
-
-  /**
-   * Without copies (skip_snapshots): warns of tables that had rows before they were published, as no change brings those. Not when the slot is
-   * new: then nobody expects earlier rows.
-   */
-  #warnOfLate(missing: readonly TableShape[], isBeginning: boolean): void {
-    const late = missing.filter(({ relation, coverage }) => {
-      return this.#late.has(relation.id) || (!isBeginning && coverage?.isUnpublished === true);
-    });
-    if (late.length === 0 && this.#late.size === 0) return;
-    this.#late = new Set(late.map(({ relation }) => relation.id));
-    const names = late.map(({ relation }) => qualifiedName(relation));
-    const more = names.length > maxNamed ? ` and ${names.length - maxNamed} others` : "";
-    const reason =
-      `The sink may lack rows of ${names.slice(0, maxNamed).join(", ")}${more}: those from before the table's changes were published. ` +
-      "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
-    this.request.reporter.warn("late tables", names.length === 0 ? null : reason);
   }
 
   /** Whether a table that is due may be readable by now. Asked first, as a point for nothing would be expensive. */

@@ -229,13 +229,13 @@ test("with skip_snapshots nothing is copied, and tables that came later are told
   const prepared = (table: TableShape): PreparedTables => ({ form: "text", missing: [table], behind: [] });
   const unpublished = { ...early, coverage: { ...covered, isUnpublished: true } };
   await copies.make([unpublished], prepared(unpublished), "waits", await source.snapshotPoint(never));
-  expect([rig.warnings.get("late tables"), copies.areSomeLate]).toEqual([undefined, false]);
+  expect([rig.warnings.get("late tables"), copies.late.areAny]).toEqual([undefined, false]);
   const late = { ...source.add("late", [[1, "v"]]), coverage: { ...covered, isUnpublished: true } };
   await copies.make([late], prepared(late), "runs");
   expect(rig.warnings.get("late tables")).toContain("public.late");
-  expect(copies.areSomeLate).toBe(true);
+  expect(copies.late.areAny).toBe(true);
   await copies.make([late], { ...prepared(late), missing: [] }, "runs");
-  expect([rig.warnings.get("late tables"), copies.areSomeLate]).toEqual([null, false]);
+  expect([rig.warnings.get("late tables"), copies.late.areAny]).toEqual([null, false]);
   expect(source.reads).toEqual([]);
 });
 

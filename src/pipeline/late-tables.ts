@@ -1,0 +1,34 @@
+// Without copies (skip_snapshots): warns of tables that had rows before they were published, as no change brings those.
+
+import { qualifiedName, type TableShape } from "../change/relation.ts";
+import type { RunHealth } from "./run-health.ts";
+
+/** How many tables a warning names. */
+const maxNamed = 5;
+
+export class LateTables {
+  /** OIDs of tables that have no copy and were published after they had rows. */
+  #late: ReadonlySet<number> = new Set();
+
+  constructor(private readonly reporter: Pick<RunHealth, "warn">) {}
+
+  /** There are tables that the run warns of until they are copied. */
+  get areAny(): boolean {
+    return this.#late.size > 0;
+  }
+
+  /** `missing`: tables without a copy. `isBeginning`: the slot is new, so that nobody expects earlier rows. */
+  warnOf(missing: readonly TableShape[], isBeginning: boolean): void {
+    const late = missing.filter(({ relation, coverage }) => {
+      return this.#late.has(relation.id) || (!isBeginning && coverage?.isUnpublished === true);
+    });
+    if (late.length === 0 && this.#late.size === 0) return;
+    this.#late = new Set(late.map(({ relation }) => relation.id));
+    const names = late.map(({ relation }) => qualifiedName(relation));
+    const more = names.length > maxNamed ? ` and ${names.length - maxNamed} others` : "";
+    const reason =
+      `The sink may lack rows of ${names.slice(0, maxNamed).join(", ")}${more}: those from before the table's changes were published. ` +
+      "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
+    this.reporter.warn("late tables", names.length === 0 ? null : reason);
+  }
+}
