@@ -17,7 +17,6 @@ import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts"
 import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
 import { MissingCopies, published } from "./copy/missing-copies.ts";
-import { runTaskWithoutStream } from "./copy/snapshot-task.ts";
 import { CountedChanges } from "./counted-changes.ts";
 import { lockedRetryMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
@@ -28,6 +27,7 @@ import { StreamEvents } from "./stream-events.ts";
 import { StreamPosition, writeEnd } from "./stream-position.ts";
 import { TableStates } from "./table-states.ts";
 import { workBesideStream } from "./tasks/beside-stream.ts";
+import { runTaskWithoutStream } from "./tasks/without-stream.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {

@@ -1,28 +1,12 @@
 // Copies one table for a snapshot task: incrementally, or, if the sink asks for that, while the stream waits; or without a stream.
 
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { tableOfTask } from "../../connector/task.ts";
-import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import type { TableShape } from "../../change/relation.ts";
+import type { CopyMode, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
+import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
-import type { IncrementalCopies } from "./incremental-copies.ts";
-import type { MissingCopies } from "./missing-copies.ts";
-
-export interface TaskContext {
-  /** Call it between two batches: prepares the sink for all tables as they are now, and returns them. */
-  readonly listTables: () => Promise<readonly TableShape[]>;
-  /** Which rows are incomplete, as of the last `listTables`, which tables cannot be read, and which are to be proved. */
-  readonly copies: Pick<MissingCopies, "wasIncomplete" | "readFailure" | "unproved">;
-  /** Why a copy of the table would miss changes, as of the last `listTables`; null: it would not. */
-  readonly copyBlocker: (table: TableShape) => MillraceError | null;
-  /** First copies that are under way. */
-  readonly first: IncrementalCopies;
-  /** Says that the stream waits while the table is copied. */
-  readonly whileWaiting: <T>(table: TableShape, copy: () => Promise<T>) => Promise<T>;
-}
 
 /** Returns when the rows are durable at the sink. Throws the copy's error, or the reason of `signal`. */
 export async function copyForTask(
@@ -57,8 +41,7 @@ async function attempt(
   await first.ended(table, signal);
   const copy = await betweenBatches(async () => {
     if (first.isUnderWay(table)) return null;
-    const mode = task.spec.Snapshot?.truncate ? "replace" : "merge";
-    const begun = await sink.copies.begin(table, mode, "runs", signal);
+    const begun = await sink.copies.begin(table, modeOf(task), "runs", signal);
     if (begun.stream === "waits")
       await whileWaiting(table, () =>
         whileShown(environment, table, () => copyNow(environment, table, begun, task, signal)),
@@ -124,43 +107,19 @@ async function untilComplete(
   } while (copies.wasIncomplete(table));
 }
 
-/** Without a stream. Reports the outcome on the task. Throws only if `stop` fired: then the task has no outcome. */
-export async function runTaskWithoutStream(
+/** Without a stream. */
+export async function copyWithoutStream(
   environment: CopyEnvironment,
+  table: TableShape,
   task: OfferedTask,
-  listTables: TaskContext["listTables"],
   stop: AbortSignal,
 ): Promise<void> {
-  if (!(await task.claim())) return;
-  try {
-    if (task.spec.Verify) throw noStream();
-    if (task.spec.Replay) throw noReplay();
-    const { source, sink } = environment;
-    const table = findTable(await listTables(), source.database, task);
-    const mode = task.spec.Snapshot?.truncate ? "replace" : "merge";
-    const copy = await sink.copies.begin(table, mode, "waits", stop);
-    await whileShown(environment, table, () => copyNow(environment, table, copy, task, stop));
-    task.done();
-  } catch (error) {
-    // The stop has caused the error, whatever it says.
-    if (stop.aborted) throw stop.reason;
-    task.failed(toMillraceError(causeOf(error)));
-  }
+  const copy = await environment.sink.copies.begin(table, modeOf(task), "waits", stop);
+  await whileShown(environment, table, () => copyNow(environment, table, copy, task, stop));
 }
 
-function noStream(): MillraceError {
-  return new MillraceError(
-    "unsupported_kind",
-    "Without a stream the sink has the rows of the last round, and the source has gone on since: there is no place of the log at which both could be compared.",
-  );
-}
-
-/** Without a stream nothing says which rows are newer than others. */
-export function noReplay(): MillraceError {
-  return new MillraceError(
-    "unsupported_kind",
-    "Without a stream each round sends all rows again, and nothing tells which of two rows is newer. Start the connector for another round.",
-  );
+function modeOf({ spec }: OfferedTask): CopyMode {
+  return spec.Snapshot?.truncate ? "replace" : "merge";
 }
 
 /** Copies the whole table as of one point, while the stream waits. */
@@ -194,22 +153,4 @@ function tellersOf(
     },
     phase: (phase, rowsWritten) => states.inPhase(table, phase, rowsWritten),
   };
-}
-
-/** Throws `table_unavailable`. */
-export function findTable(tables: readonly TableShape[], database: string, task: OfferedTask): TableShape {
-  const asked = tableOfTask(task.spec);
-  const { schema, name } = asked;
-  if (asked.database !== database) {
-    throw new MillraceError(
-      "table_unavailable",
-      `The connector reads the database ${database}, and no table of ${asked.database}.`,
-    );
-  }
-  const table = tables.find(({ relation }) => relation.schema === schema && relation.name === name);
-  if (table) return table;
-  throw new MillraceError(
-    "table_unavailable",
-    `Table ${qualifiedName({ schema, name })} does not exist at the source, or the connector's catalog does not select it.`,
-  );
 }

@@ -19,8 +19,8 @@ import {
   type StartedTable,
   startCopy,
 } from "../copy/copy-table.ts";
-import { findTable, noReplay, type TaskContext } from "../copy/snapshot-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
+import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { textsOfKeys } from "./given-keys.ts";
 
 /** Rows that were touched meanwhile are read again so often at most. */
@@ -191,5 +191,13 @@ function notForThisSink(): MillraceError {
   return new MillraceError(
     "unsupported_kind",
     "A Postgres sink is sent no rows again: a Verify task with repair Apply gives it the source's rows where its own differ.",
+  );
+}
+
+/** Without a stream nothing says which rows are newer than others. */
+export function noReplay(): MillraceError {
+  return new MillraceError(
+    "unsupported_kind",
+    "Without a stream each round sends all rows again, and nothing tells which of two rows is newer. Start the connector for another round.",
   );
 }

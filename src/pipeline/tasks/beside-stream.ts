@@ -5,7 +5,7 @@ import type { CopyEnvironment } from "../copy/copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
 import { CopyPermits } from "../copy/copy-permits.ts";
 import { makeIncrementalCopies } from "../copy/incremental-copies.ts";
-import { copyForTask, type TaskContext } from "../copy/snapshot-task.ts";
+import { copyForTask } from "../copy/snapshot-task.ts";
 import { replayForTask } from "../replay/replay-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
@@ -14,6 +14,7 @@ import { proveTables } from "../verify/prove-tables.ts";
 import type { VerifyEnvironment } from "../verify/verify-environment.ts";
 import { verifyForTask } from "../verify/verify-task.ts";
 import { RunningTasks, type RunningTasksOptions } from "./running-tasks.ts";
+import type { TaskContext } from "./task-context.ts";
 
 /** How many tasks run at once, if there are connections for them. */
 const maxTasks = 2;

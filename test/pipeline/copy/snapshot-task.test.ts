@@ -6,14 +6,12 @@ import { qualifiedName, type TableShape } from "../../../src/change/relation.ts"
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import type { CopyEnvironment } from "../../../src/pipeline/copy/copy-environment.ts";
 import { IncrementalCopies } from "../../../src/pipeline/copy/incremental-copies.ts";
-import {
-  copyForTask,
-  runTaskWithoutStream,
-  type TaskContext,
-} from "../../../src/pipeline/copy/snapshot-task.ts";
+import { copyForTask } from "../../../src/pipeline/copy/snapshot-task.ts";
 import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { OfferedTask } from "../../../src/pipeline/run-reporter.ts";
+import type { TaskContext } from "../../../src/pipeline/tasks/task-context.ts";
+import { runTaskWithoutStream } from "../../../src/pipeline/tasks/without-stream.ts";
 import { UnprovedTables } from "../../../src/pipeline/verify/unproved-tables.ts";
 import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../src/sink/sink.ts";

@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import type { RowKey } from "../../../src/change/copy-part.ts";
 import type { CopyEnvironment } from "../../../src/pipeline/copy/copy-environment.ts";
-import type { TaskContext } from "../../../src/pipeline/copy/snapshot-task.ts";
 import { replayForTask } from "../../../src/pipeline/replay/replay-task.ts";
 import type { OfferedTask } from "../../../src/pipeline/run-reporter.ts";
+import type { TaskContext } from "../../../src/pipeline/tasks/task-context.ts";
 import type { ReplayOf, ReplaySink, TableReplay } from "../../../src/sink/replay-sink.ts";
 import type { KeySource } from "../../../src/source/key-source.ts";
 import { MemorySource } from "../../support/memory-source.ts";
