@@ -76,7 +76,7 @@ export class ChunkRows {
     });
   }
 
-  /** Its rows are committed together with the record. */
+  /** Its rows are durable with the record, and not before. */
   get isCommitted(): boolean {
     return this.options.commitPoint !== null;
   }

@@ -104,7 +104,7 @@ export class IncrementalMessageCopy {
     this.#chunks.set(rows, lsn);
     this.#forgetTouched();
     await isReady;
-    return { rows, end: () => this.#endChunk(rows, place, options.commitPoint !== null) };
+    return { rows, end: () => this.#endChunk(rows, place) };
   }
 
   /** All chunks are delivered: the copy is made, durably. Rows that are incomplete are due to be copied by their keys. */
@@ -149,8 +149,7 @@ export class IncrementalMessageCopy {
     this.#undelivered.close();
   }
 
-  /** `isCommitted`: rows are durable with the record, and not before. */
-  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace, isCommitted: boolean): Promise<void> {
+  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace): Promise<void> {
     await rows.deliver().catch((error: unknown) => {
       this.#requireSound();
       throw error;
@@ -165,14 +164,14 @@ export class IncrementalMessageCopy {
       this.#requireSound();
       if (isRange) recorded.endRange(name, part.range, lsn, rows.delivered);
       // The only chunk: with its rows it is committed that the table is copied.
-      else if (isCommitted && part === null) {
+      else if (rows.isCommitted && part === null) {
         this.#takeBack = recorded.remember(name);
         this.#recordMade();
       }
     } finally {
       rows.recorded();
     }
-    if (isRange || isCommitted) await keeper.save();
+    if (isRange || rows.isCommitted) await keeper.save();
   }
 
   /** A key that has no row any more waits for none, unless the stream has touched it since. */

@@ -85,18 +85,18 @@ async function beginNew(
 ): Promise<Pick<Beginning, "replaces"> | null> {
   const { table, target, isFirst, replaces } = begin;
   const { connectorId } = sink.connector;
-  const { records, interrupted, ledger } = sink.tables;
+  const { records, touched, ledger } = sink.tables;
   const { relation } = table;
   if (isFirst && !replaces && (await hasRows(client, target))) return null;
-  await interrupted.drop(client, relation.id);
   const fingerprint = fingerprintOf(sink, begin);
   await client.query("begin");
-  // The last copy may have left tables that it could not drop.
+  // One that was interrupted ends, and the last one may have left tables that it could not drop.
   await dropCopy(client, connectorId, relation.id);
   await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
   await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
   if (isFirst) await ledger.voidUncopied(client, relation);
   await client.query("commit");
+  touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };
 }

@@ -47,6 +47,7 @@ export class TouchedKeys {
     this.#tables.delete(tableId);
   }
 
+  /** Of an incremental copy, under way or interrupted; null: the table has none. */
   get(tableId: number): TouchedTable | null {
     return this.#tables.get(tableId) ?? null;
   }
@@ -60,11 +61,6 @@ export class TouchedKeys {
   /** Whether a copy under way will bring rows that the sink lacks. */
   willBring(relation: Pick<Relation, "id">): boolean {
     return this.of(relation)?.idleSinceMs === null;
-  }
-
-  /** Whether the table has an incremental copy, under way or interrupted. */
-  has({ id }: Pick<Relation, "id">): boolean {
-    return this.#tables.has(id);
   }
 
   /** In the open transaction, with the change that invalidates the copy. If that is rolled back, the copy begins again needlessly. */

@@ -141,7 +141,7 @@ export class TransactionInProgress implements Disposable {
     const copy = ledger.stateOf(relation);
     const isCopied = copy.kind === "none" || copy.point <= at;
     // Touched keys would become visible to an incremental copy only with the commit.
-    const recordsTouched = touched.has(relation);
+    const recordsTouched = touched.get(relation.id) !== null;
     const isOutside =
       recordsTouched ||
       setAside.has(relation.id) ||
