@@ -96,11 +96,6 @@ export class MissingCopies implements Disposable {
     return this.#incomplete.has(relation.id);
   }
 
-  /** Why the table cannot be read now; null: it can, as far as is known. */
-  readFailure(table: TableShape): MillraceError | null {
-    return this.unreadable.waitingFor(table);
-  }
-
   /** Tasks take connections as well. If those are bounded, tables are copied one by one as of one point while tasks run. */
   shareWith(tasks: Pick<RunningTasks, "areAny">): void {
     this.#tasks = tasks;

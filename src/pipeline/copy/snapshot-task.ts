@@ -102,7 +102,7 @@ async function untilComplete(
   do {
     await passedPoint(environment, signal);
     await environment.betweenBatches(listTables, signal);
-    const failure = copies.readFailure(table);
+    const failure = copies.unreadable.waitingFor(table);
     if (failure) throw failure;
   } while (copies.wasIncomplete(table));
 }

@@ -166,7 +166,7 @@ async function openTable(
   );
   // Its rows may be older than those that are sent again, and would come after them.
   await first.ended(table, signal);
-  const reason = copyBlocker(table) ?? copies.readFailure(table);
+  const reason = copyBlocker(table) ?? copies.unreadable.waitingFor(table);
   if (reason) throw reason;
   return table;
 }

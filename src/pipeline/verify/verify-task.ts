@@ -101,7 +101,7 @@ async function openTable(
     await first.ended(table, signal);
     table = await betweenBatches(find, signal);
   }
-  const reason = copyBlocker(table) ?? copies.readFailure(table);
+  const reason = copyBlocker(table) ?? copies.unreadable.waitingFor(table);
   if (reason) throw reason;
   return { table, opened: await openSides(environment, table, spec.sample_percent ?? null, signal) };
 }

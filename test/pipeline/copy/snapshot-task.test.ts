@@ -60,7 +60,7 @@ class Rig implements Disposable {
       listTables: () => this.listTables(),
       copies: {
         wasIncomplete: () => this.incomplete.shift() ?? false,
-        readFailure: () => null,
+        unreadable: this.#unreadable,
         unproved: new UnprovedTables({
           ...{ meter: this.#meter, states: unwatchedStates },
           reporter: { warn() {} },

@@ -39,7 +39,7 @@ function rig(left: (readonly RowKey[])[] = [], firstCopies: boolean[] = []) {
   const environment: CopyEnvironment = { ...made, sink: { ...made.sink, replays } };
   const context = {
     listTables: () => source.tables(),
-    copies: { wasIncomplete: () => false, readFailure: () => null },
+    copies: { wasIncomplete: () => false, unreadable: { waitingFor: () => null } },
     copyBlocker: () => null,
     first: { ended: async () => void log.push("waits"), isUnderWay: () => firstCopies.shift() ?? false },
   } as unknown as TaskContext;
