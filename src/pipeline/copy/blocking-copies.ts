@@ -1,7 +1,7 @@
 // Copies tables while the stream waits, or without a stream. A table that cannot be read does not stop the others.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import type { TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import type { TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
@@ -9,6 +9,7 @@ import { concurrently, itemsOf } from "./concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
+import type { BegunCopy } from "./incremental-copies.ts";
 import { UnreadableTables, unreadableReason } from "./unreadable-tables.ts";
 
 export interface BlockingCopies {
@@ -22,18 +23,13 @@ export interface BlockingCopies {
   readonly isOrdered: boolean;
 }
 
-export interface BlockingCopy {
-  readonly table: TableShape;
-  readonly copy: TableCopy;
-}
-
 /** Current chunks are finished, or ended by the signals of source and sink. */
 const neverAborted = new AbortController().signal;
 
 /** Returns when each copy is made or its table is unreadable, or when stopped. Any other failure stops the others too. */
 export async function makeBlockingCopies(
   of: BlockingCopies,
-  copies: readonly BlockingCopy[],
+  copies: readonly BegunCopy[],
   points: CopyPoints,
 ): Promise<void> {
   const { meter, environment, isOrdered, stop } = of;
@@ -45,7 +41,7 @@ export async function makeBlockingCopies(
   await concurrently(environment.parallel, itemsOf(inOrder, stop), (copy) => copyOne(of, copy, points));
 }
 
-async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points: CopyPoints): Promise<void> {
+async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: CopyPoints): Promise<void> {
   const { environment, meter, reporter, unreadable, stop, isOrdered } = of;
   const name = qualifiedName(table.relation);
   reporter.phase({ name: "snapshot", table: name }, { kind: "start" });

@@ -1,7 +1,5 @@
 // How large tables are divided into ranges. Pure.
 
-import type { RangeCut } from "../../change/page-range.ts";
-
 export interface CopyPace {
   /** Tables of fewer bytes are copied whole. */
   readonly dividedFromBytes: number;
@@ -36,7 +34,3 @@ export const transactionCopyPace: CopyPace = {
   rangeBytes: 16 * 1024 * 1024,
   rangeMs: 500,
 };
-
-export function rangeCut({ rangeBytes, firstRangeBytes, rangeMs }: CopyPace, lanes: number): RangeCut {
-  return { bytes: rangeBytes, firstBytes: firstRangeBytes, ms: rangeMs, lanes };
-}

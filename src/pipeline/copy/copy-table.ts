@@ -10,7 +10,6 @@ import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../sink/co
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import { concurrently } from "./concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
-import { rangeCut } from "./copy-pace.ts";
 import type { CopyPoints } from "./copy-points.ts";
 
 /** How long to wait before a locked table of the sink is tried again. */
@@ -92,7 +91,8 @@ export async function copyChunks(
     return true;
   }
   const { done, begun } = started.ranges;
-  const ranges = new RangesLeft(size, done, rangeCut(pace, parallel), begun);
+  const { rangeBytes: bytes, firstRangeBytes: firstBytes, rangeMs: ms } = pace;
+  const ranges = new RangesLeft(size, done, { bytes, firstBytes, ms, lanes: parallel }, begun);
   const next = () => (stop?.aborted ? null : ranges.next());
   await concurrently(parallel, next, async (range) => {
     const part = { kind: "range", range } as const;

@@ -17,12 +17,12 @@ import type { RunWork } from "../run-work.ts";
 import type { CopyStates, TableStates } from "../table-states.ts";
 import type { RunningTasks } from "../tasks/running-tasks.ts";
 import { UnprovedTables } from "../verify/unproved-tables.ts";
-import { type BlockingCopy, copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
+import { copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPermits } from "./copy-permits.ts";
 import { CopyPoints } from "./copy-points.ts";
-import { IncrementalCopies } from "./incremental-copies.ts";
+import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
 export interface MissingCopiesRequest {
@@ -196,9 +196,9 @@ export class MissingCopies implements Disposable {
     missing: readonly TableShape[],
     stream: StreamDuring,
     copies: AsyncDisposableStack,
-  ): Promise<readonly BlockingCopy[]> {
+  ): Promise<readonly BegunCopy[]> {
     const { sink } = this.request;
-    const begun: BlockingCopy[] = [];
+    const begun: BegunCopy[] = [];
     await using untilAllHaveBegun = new AsyncDisposableStack();
     for (const table of missing) {
       const during = this.incremental.takeFailed(table) ? "waits" : stream;

@@ -51,7 +51,7 @@ export class InterruptedCopies {
         (await isThere(client, sqlName(keys)))
       ) {
         this.touched.begin({ tableId, keys, keyNames, shape });
-      } else await this.#drop(client, tableId);
+      } else await this.drop(client, tableId);
     }
     const left = await madeTables(client, this.connectorId);
     for (const tableId of new Set(left.map(({ tableId }) => tableId)))
@@ -77,29 +77,26 @@ export class InterruptedCopies {
         table !== undefined &&
         table.coverage?.isUnpublished !== true &&
         chunkedCopyFingerprint(table) === parseFingerprint(fingerprint).table;
-      if (!isSame || this.#isOverdue(tableId)) await this.#drop(client, tableId);
+      if (!isSame || this.#isOverdue(tableId)) await this.drop(client, tableId);
     }
   }
 
   /** Between two batches, in no transaction. */
   async dropAll(client: Client): Promise<void> {
-    for (const { tableId } of this.records.all("incremental")) await this.#drop(client, tableId);
+    for (const { tableId } of this.records.all("incremental")) await this.drop(client, tableId);
   }
 
   /** Between two batches, in no transaction: another copy of the table replaces it. */
   async drop(client: Client, tableId: number): Promise<void> {
-    if (this.records.of(tableId, "incremental") !== null) await this.#drop(client, tableId);
+    if (this.records.of(tableId, "incremental") === null) return;
+    await this.records.drop(client, tableId);
+    this.touched.end(tableId);
   }
 
   #isOverdue(tableId: number): boolean {
     const { idleSinceMs = null, invalidatedBy = null } = this.touched.get(tableId) ?? {};
     if (idleSinceMs === null) return false;
     return invalidatedBy !== null || performance.now() - idleSinceMs >= this.patienceMs;
-  }
-
-  async #drop(client: Client, tableId: number): Promise<void> {
-    await this.records.drop(client, tableId);
-    this.touched.end(tableId);
   }
 }
 
