@@ -207,7 +207,10 @@ export class SinkTables implements AppliedTables {
     const unlogged = await findUnlogged(client, targets);
     const { connectorId } = this.context;
     if (unlogged.length === 0 || (await areUnloggedRowsThere(client, connectorId))) return;
-    for (const place of unlogged) await this.ledger.voidOf(client, tables[place]!.relation);
+    for (const { relation } of unlogged.map((place) => tables[place]!)) {
+      await this.interrupted.drop(client, relation.id);
+      await this.ledger.voidOf(client, relation);
+    }
     await recordWitness(client, connectorId);
   }
 

@@ -169,3 +169,23 @@ test("a range whose COMMIT had no reply is there once, also for the same sink", 
   expect(await held(rig)).toEqual([...rowsOf("1:a 2:b")]);
   expect(await missingOf(rig.sink)).toEqual(["public.entries"]);
 });
+
+test("ranges whose rows a crash of the server has taken away are copied again", async () => {
+  await using crashing = await PostgresServer.start();
+  const setup = "create unlogged table accounts (id int primary key, v text not null)";
+  await using rig = await PostgresSinkRig.begin(crashing, "chunk_lost", { setup });
+  await missingOf(rig.sink);
+  await copyTable(rig.sink, entries, []);
+  {
+    await using copy = await started(rig, "initial", true);
+    await copy.take(chunkOf(accounts, rowsOf("1:a 2:b"), { part: head }));
+    expect(await copy.settle()).toBe("all");
+  }
+  await rig.die();
+  await crashing.stop("immediate");
+  await crashing.launch();
+  await rig.open();
+  expect(await missingOf(rig.sink)).toEqual(["public.accounts"]);
+  await using copy = await rig.sink.copies.begin(accounts, "initial", "runs", never);
+  expect((await copy.start(true)).ranges).toMatchObject({ done: [] });
+});
