@@ -85,7 +85,7 @@ export async function beginRanges(
  * index or a foreign key.
  */
 function isDivisible(target: TargetTable | null, relation: Relation): boolean {
-  if (!isIdentified(relation) || relation.key.length === 0) return false;
+  if (!isIdentified(relation) || relation.key.length === 0 || relation.isKeyedByHash) return false;
   if (target === null) return true;
   const key = keyNames(relation);
   const isKey = target.uniqueKeys.every(

@@ -133,3 +133,11 @@ describe("the stream waits for a table", () => {
     expect(await streamDuring(rig, keyed, "merge")).toBe("runs");
   });
 });
+
+test("a table that is keyed by hash comes whole, however large it is: equal rows of it are one", async () => {
+  await using rig = await begin();
+  const shape = table({ isKeyedByHash: true, replicaIdentity: "full" });
+  await rig.sink.prepare([shape], ["text"]);
+  await using copy = await rig.sink.copies.begin(shape, "initial", "waits", never);
+  expect((await copy.start(true)).ranges).toBeNull();
+});
