@@ -50,8 +50,6 @@ export class ChunkRows {
   readonly #rows: CopyRows;
   /** Batches are cut one after the other. */
   #cutting: Promise<void> = Promise.resolve();
-  /** Rows that are in no request yet. */
-  #uncut = 0;
   /** Requests that are not delivered. */
   #pending = 0;
   #delivered = { rows: 0, bytes: 0 };
@@ -110,11 +108,9 @@ export class ChunkRows {
     while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Rows that are in no request yet are not sent. */
+  /** Rows that are in no request yet are not sent. They count as taken until the copy ends, which it does now. */
   cancel(): void {
     this.#isWhole = false;
-    this.undelivered.dropped(this.#uncut);
-    this.#uncut = 0;
     this.recorded();
   }
 
@@ -143,10 +139,8 @@ export class ChunkRows {
     const to = Math.min(batch.count, from + Math.max(1, Math.min(rowsPerSlice, this.undelivered.left)));
     let i = from;
     while (i < to) {
-      if (this.#rows.add(batch, i++, this.#outlet, this.leftOut ? this.#isWanted : undefined)) {
-        this.#uncut++;
+      if (this.#rows.add(batch, i++, this.#outlet, this.leftOut ? this.#isWanted : undefined))
         this.undelivered.took();
-      }
       if (!this.#outlet.hasCapacity) break;
     }
     if (this.leftOut) this.#outlet.seal();
@@ -163,7 +157,6 @@ export class ChunkRows {
 
   #sent(count: number, size: number): () => void {
     this.#pending++;
-    this.#uncut -= count;
     this.undelivered.sent();
     return () => {
       const { rows, bytes } = this.#delivered;

@@ -29,11 +29,6 @@ export class UndeliveredRows {
 
   delivered(rows: number): void {
     this.#requests--;
-    this.dropped(rows);
-  }
-
-  /** These rows are not sent any more. */
-  dropped(rows: number): void {
     this.#rows -= rows;
     this.#wake();
   }
