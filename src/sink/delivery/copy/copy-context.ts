@@ -1,11 +1,10 @@
 // What a copy works with, whether the stream waits for it or goes on beside it.
 
-import type { CopyPart } from "../../../change/copy-part.ts";
-import type { Lsn } from "../../../change/lsn.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import type { CopyMode } from "../../copy-sink.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { ReplayOf } from "../../replay-sink.ts";
+import type { CopyMessage } from "../line/line-messages.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import type { StreamWindows } from "../stream/stream-windows.ts";
 import type { ChunkRows } from "./chunk-rows.ts";
@@ -31,12 +30,7 @@ export interface CopySubject {
 }
 
 /** What a chunk has, and what it is as of. */
-export interface ChunkPlace {
-  /** Null: the whole table. */
-  readonly part: CopyPart | null;
-  readonly lsn: Lsn;
-  readonly timeUs: bigint;
-}
+export type ChunkPlace = Pick<CopyMessage<"chunk">, "part" | "lsn" | "timeUs">;
 
 /** A chunk under way. */
 export interface Chunk {

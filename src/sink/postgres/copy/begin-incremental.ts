@@ -6,10 +6,10 @@ import { keyNames, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
-import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
+import { readTargetTable } from "../schema/target-table.ts";
 import type { CopyContext, CopyingSink } from "./copy-context.ts";
 import { createKeyTables, helperTables } from "./helper-tables.ts";
-import { IncrementalCopy, targetFacts } from "./incremental-copy.ts";
+import { type BegunCopy, IncrementalCopy, targetFacts } from "./incremental-copy.ts";
 import { isEligible, readChunkTarget } from "./incremental-eligibility.ts";
 import { type IncrementalFingerprint, incrementalFormat, parseFingerprint } from "./interrupted-copies.ts";
 import { hasRows } from "./whole-copy.ts";
@@ -38,11 +38,8 @@ export async function beginIncremental(context: CopyContext, mode: CopyMode): Pr
   return new IncrementalCopy(context, begun);
 }
 
-interface Beginning {
+interface Beginning extends Omit<BegunCopy, "form"> {
   readonly table: TableShape;
-  readonly target: TargetTable;
-  readonly isFirst: boolean;
-  readonly replaces: boolean;
 }
 
 /** Makes the target ready for the table's changes. Returns false where that fails: a blocking copy then reports the reason. */
