@@ -21,6 +21,7 @@ setDefaultTimeout(240_000);
 
 /** `test/long/parking.ts` has 100. */
 const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 3);
+const limitMs = 240_000 + kills * 20_000;
 
 type Refuses = (ids: readonly number[], body: string) => boolean;
 
@@ -61,97 +62,101 @@ function choosy(refuses: Refuses): ReceiverScript {
   };
 }
 
-test(`what is refused is parked, and arrives after a retry, under ${kills} kill -9`, async () => {
-  await using stack = new AsyncDisposableStack();
-  const settings = { fsync: "off" };
-  const [command, server, stateServer] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings }),
-    PostgresServer.start({ settings }),
-  ]);
-  stack.use(server);
-  stack.use(stateServer);
-  await server.createDatabase("a");
-  await stateServer.createDatabase("state");
-  await server.query(auditedSchema, "a");
-  let refuses = ofIds([1, 7, 23]);
-  const script = choosy((ids, body) => refuses(ids, body));
-  const receiver = stack.use(await WebhookReceiver.start({ script }));
-  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  const { user, password, host, port } = stateServer.connection("state");
-  const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
-  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
-  const api = new ApiClient(service.url);
-  await api.createConnector("a", {
-    source: {
-      postgres: {
-        connection: server.connection("a"),
-        replication_type: { logical_replication: {} },
-        catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
+test(
+  `what is refused is parked, and arrives after a retry, under ${kills} kill -9`,
+  async () => {
+    await using stack = new AsyncDisposableStack();
+    const settings = { fsync: "off" };
+    const [command, server, stateServer] = await Promise.all([
+      compiledBinary(),
+      PostgresServer.start({ settings }),
+      PostgresServer.start({ settings }),
+    ]);
+    stack.use(server);
+    stack.use(stateServer);
+    await server.createDatabase("a");
+    await stateServer.createDatabase("state");
+    await server.query(auditedSchema, "a");
+    let refuses = ofIds([1, 7, 23]);
+    const script = choosy((ids, body) => refuses(ids, body));
+    const receiver = stack.use(await WebhookReceiver.start({ script }));
+    const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
+    stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+    const { user, password, host, port } = stateServer.connection("state");
+    const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
+    const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
+    const api = new ApiClient(service.url);
+    await api.createConnector("a", {
+      source: {
+        postgres: {
+          connection: server.connection("a"),
+          replication_type: { logical_replication: {} },
+          catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
+        },
       },
-    },
-    sink: {
-      webhook: {
-        ...{ url: receiver.url, path_template: "{schema}/{table}", request_timeout_ms: 2_000 },
-        retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
-        batch: { max_batch_size: 20 },
-        on_exhausted: { park: { max_messages: 100_000 } },
+      sink: {
+        webhook: {
+          ...{ url: receiver.url, path_template: "{schema}/{table}", request_timeout_ms: 2_000 },
+          retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
+          batch: { max_batch_size: 20 },
+          on_exhausted: { park: { max_messages: 100_000 } },
+        },
       },
-    },
-    limits: { cdc: { flush_interval_ms: 5 } },
-  });
-  const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
-  await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
-  const call = async (method: string, path: string, body?: object) => {
-    const response = await fetch(`${service.url}/api/v1/connectors/a/parked${path}`, {
-      method,
-      ...(body ? { body: JSON.stringify(body), headers: { "content-type": "application/json" } } : {}),
+      limits: { cdc: { flush_interval_ms: 5 } },
     });
-    if (!response.ok) throw new Error(await response.text());
-    return (await response.json()) as unknown;
-  };
-  const parked = async () => ((await call("GET", "?limit=1000")) as ParkedList).parked;
+    const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
+    await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
+    const call = async (method: string, path: string, body?: object) => {
+      const response = await fetch(`${service.url}/api/v1/connectors/a/parked${path}`, {
+        method,
+        ...(body ? { body: JSON.stringify(body), headers: { "content-type": "application/json" } } : {}),
+      });
+      if (!response.ok) throw new Error(await response.text());
+      return (await response.json()) as unknown;
+    };
+    const parked = async () => ((await call("GET", "?limit=1000")) as ParkedList).parked;
 
-  const over = new AbortController();
-  const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
-  try {
-    await waitFor("a parked row", async () => (await parked()).length > 0, { timeoutMs: 60_000 });
-    const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
-    await waitFor("the warning", async () => (await warning()).includes("parked"), { timeoutMs: 60_000 });
-    for (let kill = 0; kill < kills; kill++) {
-      const { length } = receiver.requests;
-      await receiver.until(() => receiver.requests.length > length, 60_000);
-      refuses = anyRefusal();
-      if (random(2) === 0) await call("POST", "/retry", {});
-      await Bun.sleep(random(700));
-      const dies = random(3);
-      if (dies !== 0) await service.kill();
-      if (dies !== 1) {
-        await stateServer.stop("immediate");
-        await stateServer.launch();
+    const over = new AbortController();
+    const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
+    try {
+      await waitFor("a parked row", async () => (await parked()).length > 0, { timeoutMs: 60_000 });
+      const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
+      await waitFor("the warning", async () => (await warning()).includes("parked"), { timeoutMs: 60_000 });
+      for (let kill = 0; kill < kills; kill++) {
+        const { length } = receiver.requests;
+        await receiver.until(() => receiver.requests.length > length, 60_000);
+        refuses = anyRefusal();
+        if (random(2) === 0) await call("POST", "/retry", {});
+        await Bun.sleep(random(700));
+        const dies = random(3);
+        if (dies !== 0) await service.kill();
+        if (dies !== 1) {
+          await stateServer.stop("immediate");
+          await stateServer.launch();
+        }
+        if (dies !== 0) await service.launch();
       }
-      if (dies !== 0) await service.launch();
+    } finally {
+      over.abort();
+      await writing;
     }
-  } finally {
-    over.abort();
-    await writing;
-  }
-  refuses = takesAll;
-  const emptied = async () => {
-    const left = await parked();
-    if (left.some(({ state }) => state === "Parked")) await call("POST", "/retry", {});
-    return left.length === 0;
-  };
-  const wanted = await server.query<SentRow>("select * from audit.sent", "a");
-  const sent = () =>
-    rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as SentRow);
-  const isThere = async () => (await emptied()) && sent().length >= wanted.length;
-  await waitFor("all changes", isThere, { timeoutMs: 90_000, intervalMs: 300 }).catch(() => {});
-  expect(inSourceOrder(sent())).toEqual(inSourceOrder(wanted));
-  expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
-  expect(await parked()).toEqual([]);
-});
+    refuses = takesAll;
+    const emptied = async () => {
+      const left = await parked();
+      if (left.some(({ state }) => state === "Parked")) await call("POST", "/retry", {});
+      return left.length === 0;
+    };
+    const wanted = await server.query<SentRow>("select * from audit.sent", "a");
+    const sent = () =>
+      rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as SentRow);
+    const isThere = async () => (await emptied()) && sent().length >= wanted.length;
+    await waitFor("all changes", isThere, { timeoutMs: 90_000, intervalMs: 300 }).catch(() => {});
+    expect(inSourceOrder(sent())).toEqual(inSourceOrder(wanted));
+    expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
+    expect(await parked()).toEqual([]);
+  },
+  limitMs,
+);
 
 test("metrics, alert, commands and a record of who discarded; beginning again takes what is parked away", async () => {
   await using stack = new AsyncDisposableStack();
