@@ -68,7 +68,7 @@ export class RangesLeft {
   ) {
     const pagesOf = (bytes: number) =>
       Math.max(1, Math.floor((size.pages * bytes) / Math.max(1, size.bytes)));
-    this.#max = pagesOf(cut.bytes);
+    this.#max = Math.min(pagesOf(cut.bytes), Math.max(1, size.pages));
     this.#min = Math.max(1, Math.floor(this.#max * minPart));
     this.#pagesInTime = Math.min(this.#max, pagesOf(cut.firstBytes));
     this.#minInTime = Math.max(1, Math.floor(this.#pagesInTime * minPartOfFirst));

@@ -243,3 +243,15 @@ test("a task that brings its table with it does not hold the stream up either", 
   await rig.expectEqual();
   await rig.stop();
 });
+
+test("force_parallel divides a table that would be copied whole", async () => {
+  await using rig = await streaming({ source: movingRows("m", rows) });
+  const chunks = () => rig.copies.splice(0).map(({ part }) => part?.kind ?? "whole");
+  chunks();
+  expect(await rig.snapshot("m", true)).toBeNull();
+  expect(chunks()).toEqual(["whole"]);
+  expect(await rig.snapshot("m", true, true)).toBeNull();
+  const divided = chunks();
+  expect([divided.length > 2, new Set(divided)]).toEqual([true, new Set(["range"])]);
+  await rig.expectEqual();
+});

@@ -342,8 +342,8 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   /** Runs a snapshot task on the running pipeline; resolves with its failure or null. */
-  async snapshot(table: string, truncate: boolean): Promise<unknown> {
-    const spec = { schema: "public", name: table, truncate, force_parallel: false };
+  async snapshot(table: string, truncate: boolean, isDivided = false): Promise<unknown> {
+    const spec = { schema: "public", name: table, truncate, force_parallel: isDivided };
     return await this.#rigTasks.offer({ Snapshot: { database: this.sourceDatabase, ...spec } }, this.#tasks);
   }
 

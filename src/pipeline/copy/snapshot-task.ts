@@ -66,7 +66,9 @@ async function copyBeside(
 ): Promise<void> {
   const before = await passedPoint(environment, signal);
   const of = { table, copy, signal, ...tellersOf(environment, task, table) };
-  const started = await startCopy(environment, of);
+  const isDivided = task.spec.Snapshot?.force_parallel === true;
+  const pace = isDivided ? { ...environment.pace, dividedFromBytes: 0 } : environment.pace;
+  const started = await startCopy({ ...environment, pace }, of);
   {
     await using points = await pointsFromNow(environment, signal);
     await copyChunks(environment, started, points);
