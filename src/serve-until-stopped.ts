@@ -8,7 +8,7 @@ import { startService } from "./serve.ts";
 
 /** The time limit of an orderly stop. What is still in flight then is sent again after the next start. */
 const stopMs = 9_500;
-/** The limit while the service is starting: nothing important is in flight. */
+/** The limit while the service is starting: nothing is in flight, so that it may end as it was asked to. */
 const startingStopMs = 3_000;
 
 /** Resolves with the exit code when the service has stopped. Throws when it cannot start. `startRun`: as of `startService`. */
@@ -36,7 +36,10 @@ export async function serveUntilStopped(
   });
 
   let isStarting = true;
-  void end.promise.then(() => setTimeout(exitAtOnce, isStarting ? startingStopMs : stopMs, log));
+  void end.promise.then((code) => {
+    if (isStarting) setTimeout(exitAtOnce, startingStopMs, log, code);
+    else setTimeout(exitAtOnce, stopMs, log, 1);
+  });
   const service = await startService(settings, log, version, startRun);
   isStarting = false;
   reloader.start(service);
@@ -62,7 +65,7 @@ export async function serveUntilStopped(
   return code;
 }
 
-function exitAtOnce(log: Log): void {
+function exitAtOnce(log: Log, code: number): void {
   log.warn("the stop took too long and is cut short; nothing is lost by it");
-  process.exit(1);
+  process.exit(code);
 }

@@ -92,6 +92,7 @@ test("the same id twice is refused, and so is another encryption key", async () 
   const twice = await stage.join("a");
   await waitFor("the refusal", () => twice.service.log.includes("Give this one another MILLRACE_REPLICA_ID"));
   expect((await a.api.call<{ replicas: unknown[] }>("GET", "/api/v1/replicas")).replicas).toHaveLength(1);
+  expect(await twice.service.stop()).toEqual({ code: 0, signal: null });
   const other = { MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 8).toString("base64") };
   const refused = await stage.join("b", other).then(() => "it started", String);
   expect(refused).toContain("MILLRACE_ENCRYPTION_KEY");
