@@ -1,4 +1,4 @@
-// Decides whether a connector can be given the command Resume. Pure.
+// Decides whether a connector can be given the command Resume, and whether its run can still carry it out. Pure.
 
 import { resumableCodes } from "../../errors/error-codes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -11,8 +11,8 @@ export function refusalOfResume(
   status: ConnectorStatus,
   isAsked: boolean,
 ): MillraceError | null {
-  const unsupported = whyUnsupported(config);
-  if (unsupported !== null) return new MillraceError("unsupported_kind", unsupported);
+  const unsupported = unsupportedResume(config);
+  if (unsupported !== null) return unsupported;
   const conflict = whyNotNow(config, status, isAsked);
   return conflict === null ? null : new MillraceError("conflict", conflict);
 }
@@ -20,6 +20,12 @@ export function refusalOfResume(
 /** Whether a lost slot of the connector can be resumed from at all. */
 export function canResume(config: ConnectorConfig): boolean {
   return whyUnsupported(config) === null;
+}
+
+/** Why a connector of this configuration never resumes; null: it can. The configuration may have changed since the command was given. */
+export function unsupportedResume(config: ConnectorConfig): MillraceError | null {
+  const reason = whyUnsupported(config);
+  return reason === null ? null : new MillraceError("unsupported_kind", reason);
 }
 
 function whyUnsupported({ source, sink }: ConnectorConfig): string | null {
@@ -38,16 +44,27 @@ function whyUnsupported({ source, sink }: ConnectorConfig): string | null {
 function whyNotNow({ disabled }: ConnectorConfig, status: ConnectorStatus, isAsked: boolean): string | null {
   const { state, status: health, progress, last_error: lastError } = status;
   if (disabled) return "The connector is disabled: enable it first.";
+  const lostForGood = health.failed || state.shutdown ? whatIsGone(lastError?.code) : null;
+  // Also if it was asked before: the run has met this, and the next one would meet it again.
+  if (lostForGood !== null) return lostForGood;
   // Nobody knows whether its slot is there. If it is, all is compared for nothing.
   if (state.shutdown) return null;
   if (health.failed && (isAsked || resumableCodes.has(lastError?.code ?? ""))) return null;
   if (isAsked) return "The connector was told to resume already, and is about to.";
-  if (health.failed && lastError?.code === "source_replaced")
-    return "Another database cluster answers at the source's address, so that its tables need not be those of before: ReInitialize copies them.";
-  if (health.failed && lastError?.code === "checkpoint_missing")
-    return "The sink no longer knows which tables it has: ReInitialize copies them.";
   if (health.failed) return "The connector has not lost its slot: mend what its status says, then Start it.";
   if (!progress?.resume) return "The connector runs, and has not lost its slot.";
   const { tables, tables_done: done } = progress.resume;
   return `The connector is resuming already: ${done} of ${tables} tables are done.`;
+}
+
+/** What a comparison would need, and a failure of this code says is gone; null: nothing. */
+function whatIsGone(code: string | undefined): string | null {
+  switch (code) {
+    case "source_replaced":
+      return "Another database cluster answers at the source's address, so that its tables need not be those of before: ReInitialize copies them.";
+    case "checkpoint_missing":
+      return "The sink no longer knows which tables it has: ReInitialize copies them.";
+    default:
+      return null;
+  }
 }

@@ -3,6 +3,7 @@
 
 import type { Position } from "../../change/checkpoint.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
+import { unsupportedResume } from "../../connector/request/resume-refusal.ts";
 import type { HistoryComponent, Status } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
@@ -218,6 +219,9 @@ export class RunLoop {
     };
     const lastedMs = () => (firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs);
     const { events } = this.context;
+    // A PATCH may have come since the command. Without copies, tables that are void would stay as they are.
+    const unsupported = this.#resumes ? unsupportedResume(this.connector.config) : null;
+    if (unsupported !== null) throw unsupported;
     const run = this.context.startRun(
       {
         connector: this.connector.config,

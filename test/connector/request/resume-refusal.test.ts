@@ -30,6 +30,7 @@ test.each(["slot_missing", "slot_invalidated", "slot_ahead", "source_behind"])(
 
 test("one that is stopped may have lost its slot meanwhile", () => {
   expect(refusal(stopped)).toBeNull();
+  expect(refusal({ ...stopped, ...lastError("sink_connection_lost") })).toBeNull();
 });
 
 describe("it is refused, with the reason", () => {
@@ -39,6 +40,19 @@ describe("it is refused, with the reason", () => {
     ["failed for another reason", failed("source_permission_denied"), false, "mend what its status says"],
     ["has another source", failed("source_replaced"), false, "Another database cluster"],
     ["has an empty sink", failed("checkpoint_missing"), false, "no longer knows"],
+    ["has met another source when it was asked", failed("source_replaced"), true, "Another database cluster"],
+    [
+      "was stopped after another source",
+      { ...stopped, ...lastError("source_replaced") },
+      false,
+      "Another database",
+    ],
+    [
+      "was stopped with an empty sink",
+      { ...stopped, ...lastError("checkpoint_missing") },
+      false,
+      "no longer",
+    ],
   ])("%s", (_, status, isAsked, text) => {
     expect(refusal(status, isAsked)).toEqual(["conflict", expect.stringContaining(text)]);
   });

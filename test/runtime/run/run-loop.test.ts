@@ -81,6 +81,33 @@ async function play(
   return { loop, attempts, failures, seen, initialized, begunMs, nowMs };
 }
 
+test("one that was told to resume does not begin under a configuration that came later and makes no copies", async () => {
+  const { config, ...stored } = storedConnector("orders");
+  const { postgres } = config.source;
+  if (!postgres) throw new Error("its source is Postgres");
+  const logical = postgres.replication_type.logical_replication;
+  const replication_type = { logical_replication: { ...logical, skip_snapshots: true } } as never;
+  const patched = { ...config, source: { postgres: { ...postgres, replication_type } } };
+  const failures: FailureHealth[] = [];
+  const loop = new RunLoop({ ...stored, config: patched, resumes: true }, {
+    startRun: () => {
+      throw new Error("it has begun");
+    },
+    ...{
+      rounds: null,
+      term: null,
+      mayRun: () => true,
+      nowMs: () => 0,
+      random: () => 0,
+      sleep: async () => {},
+    },
+    failed: (_error: unknown, health: FailureHealth) => failures.push(health),
+    events: {} as RunEvents,
+  } as never);
+  await loop.ended;
+  expect(failures).toEqual([{ failed: { reason: expect.stringContaining("skip_snapshots") } }]);
+});
+
 test("no attempt begins while the lease does not hold", async () => {
   const steps = [
     { code: "sink_connection_lost", lastsMs: 1_000 },
