@@ -31,7 +31,7 @@ const details = {
     summary: "Cancel a task",
     description:
       "A task that is pending, or a comparison (`Verify`) that runs: rows that it has repaired stay repaired. A cancelled task is returned as it is. " +
-      "A copy that runs, or a task that is done or failed: 409.",
+      "A copy or a replay that runs, or a task that is done or failed: 409.",
   },
   retryTask: {
     operationId: "retryTask",

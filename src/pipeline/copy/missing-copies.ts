@@ -60,6 +60,8 @@ export class MissingCopies implements Disposable {
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
   readonly late: LateTables;
+  /** What the sink was last prepared for. */
+  #tables: readonly TableShape[] = [];
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
   /** The sink keeps superseded rows of some tables. */
@@ -87,9 +89,16 @@ export class MissingCopies implements Disposable {
     const { withHistory = new Set<number>(), unproved = new Set<number>() } = prepared;
     states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory, unproved });
     this.unproved.prepared(tables, unproved);
+    this.#tables = tables;
     this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
+  }
+
+  /** The OID of the table that has this name; null: there is none. */
+  idOf({ schema, name }: Pick<TableShape["relation"], "schema" | "name">): number | null {
+    const named = this.#tables.find(({ relation }) => relation.schema === schema && relation.name === name);
+    return named?.relation.id ?? null;
   }
 
   wasIncomplete({ relation }: TableShape): boolean {

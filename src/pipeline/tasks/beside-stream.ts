@@ -1,6 +1,8 @@
 // Runs what a streaming run does beside its stream: tasks, first copies of tables that are added later, and comparisons after a lost slot. Divides
 // the connections between them.
 
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyEnvironment } from "../copy/copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
 import { CopyPermits } from "../copy/copy-permits.ts";
@@ -74,17 +76,23 @@ export function workBesideStream(
   };
   // If connections are bounded, tasks leave one to read by.
   const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
-  const running = new RunningTasks({
+  const ofTask: TaskContext = {
+    ...context,
+    copyBlocker: (table) =>
+      context.copyBlocker(table) ?? (running.isProving(table) ? beingProved(table) : null),
+  };
+  const running: RunningTasks = new RunningTasks({
     tasks,
     stop,
     limit,
     work: async (task: OfferedTask, signal) => {
       const { Verify: verify, Replay: replay } = task.spec;
-      if (replay) return await replayForTask(ofTasks, context, task, replay, signal);
-      if (verify) return await verifyForTask(ofVerifications, context, task, verify, signal);
-      await copyForTask(ofTasks, context, task, signal);
+      if (replay) return await replayForTask(ofTasks, ofTask, task, replay, signal);
+      if (verify) return await verifyForTask(ofVerifications, ofTask, task, verify, signal);
+      await copyForTask(ofTasks, ofTask, task, signal);
       return undefined;
     },
+    idOf: ({ database, ...name }) => (database === source.database ? context.copies.idOf(name) : null),
     ended: () => {
       ended();
       events.wake();
@@ -92,12 +100,20 @@ export function workBesideStream(
     failed: (error) => events.fail(error),
   });
   const { first, copies } = context;
-  proveTables({ environment: ofVerifications, context, running, unproved: copies.unproved });
   first.onBegun((begun) => {
-    const names = begun.map(({ table: { relation } }) => ({ database: source.database, ...relation }));
-    running.startOwn(names, (signal) =>
-      makeIncrementalCopies(ofFirst, first, begun, context.listTables, signal),
+    running.startOwn(
+      "copies",
+      begun.map(({ table }) => table),
+      (signal) => makeIncrementalCopies(ofFirst, first, begun, context.listTables, signal),
     );
   });
+  proveTables({ environment: ofVerifications, context, running, unproved: copies.unproved });
   return running;
+}
+
+function beingProved({ relation }: TableShape): MillraceError {
+  return new MillraceError(
+    "table_changed",
+    `${qualifiedName(relation)} is being compared with the source after a lost slot, under another name until now.`,
+  );
 }

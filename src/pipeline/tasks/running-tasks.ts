@@ -1,5 +1,6 @@
-// Runs the tasks of a streaming run: a few at once, but only one per table.
+// Runs the tasks of a streaming run: a few at once, but only one per table. And the run's own work on tables, one after the other.
 
+import type { TableShape } from "../../change/relation.ts";
 import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/task.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
@@ -16,6 +17,8 @@ export interface RunningTasksOptions {
   /** How many tasks run at once. */
   readonly limit: number;
   readonly work: TaskWork;
+  /** The OID of the table that has this name now, as far as the run knows; null: none that it knows. */
+  readonly idOf: (table: TaskTable) => number | null;
   /** Called when a task has ended: another one may be taken. */
   readonly ended: () => void;
   /** Called when the stream must begin again in another form. */
@@ -23,8 +26,8 @@ export interface RunningTasksOptions {
 }
 
 export class RunningTasks implements AsyncDisposable {
-  readonly #running = new Map<string, Promise<void>>();
-  /** The run's own copies. The first is under way. */
+  readonly #running = new Map<string | number, Promise<void>>();
+  /** The first is under way. */
   readonly #own: OwnWork[] = [];
   #ownRunning: Promise<void> | null = null;
   readonly #abort = new AbortController();
@@ -32,15 +35,26 @@ export class RunningTasks implements AsyncDisposable {
   constructor(private readonly options: RunningTasksOptions) {}
 
   readonly mayRun = (task: OfferedTask): boolean => {
-    const table = tableOf(tableOfTask(task.spec));
-    const isOwn = this.#own.some(({ tables }) => tables.has(table));
+    const table = this.#tableOf(task);
+    const isOwn = this.#own.some(({ ids }) => ids.has(table));
     return !isOwn && this.#running.size < this.options.limit && !this.#running.has(table);
   };
 
-  /** Queues the run's own work on these tables, which excludes tasks of them. One at a time. What it throws ends the run. */
-  startOwn(tables: readonly TaskTable[], work: OwnWork["work"]): void {
-    this.#own.push({ tables: new Set(tables.map(tableOf)), work });
+  /**
+   * Queues the run's own work on these tables, which excludes tasks of them, whatever names they get. One at a time, and copies come before
+   * proofs: until then their tables are no use to anybody. What `work` throws ends the run.
+   */
+  startOwn(kind: OwnWork["kind"], tables: readonly TableShape[], work: OwnWork["work"]): void {
+    const own = { kind, ids: new Set(tables.map(({ relation }) => relation.id)), work };
+    const behind = this.#own.findIndex((other, at) => at > 0 && other.kind === "proof");
+    if (kind === "proof" || behind < 0) this.#own.push(own);
+    else this.#own.splice(behind, 0, own);
     this.#admitOwn();
+  }
+
+  /** Whether the table is to be proved, or is being proved. A task that was started under a name that the table has only just got leaves it alone. */
+  isProving({ relation }: TableShape): boolean {
+    return this.#own.some(({ kind, ids }) => kind === "proof" && ids.has(relation.id));
   }
 
   get areAny(): boolean {
@@ -48,17 +62,24 @@ export class RunningTasks implements AsyncDisposable {
   }
 
   start(task: OfferedTask): void {
+    const table = this.#tableOf(task);
     const ended = () => {
-      this.#running.delete(tableOf(tableOfTask(task.spec)));
+      this.#running.delete(table);
       this.options.ended();
     };
-    this.#running.set(tableOf(tableOfTask(task.spec)), this.#runTask(task).finally(ended));
+    this.#running.set(table, this.#runTask(task).finally(ended));
   }
 
   /** Aborts the running tasks. The next attempt resumes them. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#abort.abort(new Error("the run has ended"));
     await Promise.all([...this.#running.values(), this.#ownRunning]);
+  }
+
+  /** Its OID, or its name if nobody knows that. */
+  #tableOf({ spec }: OfferedTask): string | number {
+    const table = tableOfTask(spec);
+    return this.options.idOf(table) ?? JSON.stringify([table.database, table.schema, table.name]);
   }
 
   #admitOwn(): void {
@@ -100,10 +121,8 @@ export class RunningTasks implements AsyncDisposable {
 }
 
 interface OwnWork {
-  readonly tables: ReadonlySet<string>;
+  readonly kind: "copies" | "proof";
+  /** OIDs of its tables. */
+  readonly ids: ReadonlySet<string | number>;
   readonly work: (signal: AbortSignal) => Promise<void>;
-}
-
-function tableOf({ database, schema, name }: TaskTable): string {
-  return JSON.stringify([database, schema, name]);
 }

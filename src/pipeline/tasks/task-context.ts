@@ -10,8 +10,8 @@ import type { OfferedTask } from "../run-reporter.ts";
 export interface TaskContext {
   /** Call it between two batches: prepares the sink for all tables as they are now, and returns them. */
   readonly listTables: () => Promise<readonly TableShape[]>;
-  /** Which rows are incomplete, as of the last `listTables`, which tables cannot be read, and which are to be proved. */
-  readonly copies: Pick<MissingCopies, "wasIncomplete" | "unreadable" | "unproved">;
+  /** As of the last `listTables`: which tables there are, which have incomplete rows, cannot be read, or are to be proved. */
+  readonly copies: Pick<MissingCopies, "idOf" | "wasIncomplete" | "unreadable" | "unproved">;
   /** Why a copy of the table would miss changes, as of the last `listTables`; null: it would not. */
   readonly copyBlocker: (table: TableShape) => MillraceError | null;
   /** First copies that are under way. */

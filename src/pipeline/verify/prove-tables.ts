@@ -30,8 +30,7 @@ export function proveTables(proofs: Proofs): void {
 }
 
 function start(proofs: Proofs, table: TableShape, failures: number): void {
-  const { source } = proofs.environment;
-  proofs.running.startOwn([{ database: source.database, ...table.relation }], async (signal) => {
+  proofs.running.startOwn("proof", [table], async (signal) => {
     try {
       await prove(proofs, table, signal);
       proofs.unproved.ended(table, null);

@@ -59,6 +59,7 @@ class Rig implements Disposable {
     this.around = {
       listTables: () => this.listTables(),
       copies: {
+        idOf: () => null,
         wasIncomplete: () => this.incomplete.shift() ?? false,
         unreadable: this.#unreadable,
         unproved: new UnprovedTables({
