@@ -1,9 +1,11 @@
 // A slot is lost, and the connector goes on with a new one: what the sink has missed is found by comparing its tables, and nothing else is copied.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { ErrorCode } from "../../../src/errors/error-codes.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { copiedSince, dropSlot, proved, resume } from "../../support/resumption.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -69,43 +71,24 @@ async function streaming(name: string, sql = tables, options = {}): Promise<Pipe
   return rig;
 }
 
-async function loseSlot(rig: PipelineRig): Promise<void> {
-  await rig.source(`select pg_drop_replication_slot('${rig.slot}')`);
-}
-
-async function proved(rig: PipelineRig): Promise<void> {
-  const unproved = "select table_name from millrace.table_copy where is_unproved and point_lsn > '0/0'";
-  await waitFor("every table to be proved", async () => (await rig.sink(unproved)).length === 0, {
-    timeoutMs: 60_000,
-  });
-}
-
-/** Tables that were copied as a whole, and how many rows were copied by their keys. */
-function copied(rig: PipelineRig, from: number): { readonly whole: string[]; readonly rows: number } {
-  const copies = rig.copies.slice(from);
-  const whole = copies.filter(({ part }) => part?.kind !== "rows").map(({ table }) => table);
-  const rows = copies.reduce((sum, { part }) => sum + (part?.kind === "rows" ? part.keys.length : 0), 0);
-  return { whole: [...new Set(whole)].sort(), rows };
+/** The run meets the loss, and ends. */
+async function expectLost(rig: PipelineRig, code: ErrorCode): Promise<void> {
+  rig.start();
+  expect(((await rig.ended()) as MillraceError).code).toBe(code);
 }
 
 test("changes of every kind that were missed are found, and nothing is copied whole but what is new", async () => {
   await using rig = await streaming("every_kind");
   await rig.source(missed);
-  await loseSlot(rig);
-  const before = rig.copies.length;
+  await dropSlot(rig);
   const writtenBefore = await rig.sink("select xmin::text from whole where id = 1");
-  rig.start();
-  expect(((await rig.ended()) as MillraceError).code).toBe("slot_missing");
-  rig.resumes = true;
-  rig.start();
-  await rig.untilRealtime();
-  await rig.source(
+  await expectLost(rig, "slot_missing");
+  const { whole, rows } = await resume(
+    rig,
     "update b set n = n + 1 where id % 30 = 0; delete from a where id = 200; insert into whole values (0, 'new')",
   );
-  await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before).whole).toEqual(["made"]);
-  expect(copied(rig, before).rows).toBeLessThan(600);
+  expect(whole).toEqual(["made"]);
+  expect(rows).toBeLessThan(600);
   expect(await rig.sink("select xmin::text from whole where id = 1")).toEqual(writtenBefore);
   expect(rig.resumes).toBe(false);
   await waitFor(
@@ -119,15 +102,8 @@ test("a slot that the server has invalidated is made again", async () => {
   await using rig = await streaming("invalidated");
   await rig.source("update a set n = 5 where id < 20; delete from b where id < 5");
   await removeLog();
-  const before = rig.copies.length;
-  rig.start();
-  expect(((await rig.ended()) as MillraceError).code).toBe("slot_invalidated");
-  rig.resumes = true;
-  rig.start();
-  await rig.untilRealtime();
-  await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before)).toEqual({ whole: [], rows: 23 });
+  await expectLost(rig, "slot_invalidated");
+  expect(await resume(rig)).toEqual({ whole: [], rows: 23 });
   await rig.stop();
 }, 120_000);
 
@@ -143,28 +119,15 @@ test("a sink that was restored from a backup has less than the slot would bring"
   await rig.stop();
   await server.query(`drop database "${sinkDatabase}" with (force)`);
   await server.query(`alter database backup_of_sink rename to "${sinkDatabase}"`);
-  const before = rig.copies.length;
-  rig.start();
-  expect(((await rig.ended()) as MillraceError).code).toBe("slot_ahead");
-  rig.resumes = true;
-  rig.start();
-  await rig.untilRealtime();
-  await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before)).toEqual({ whole: [], rows: 223 });
+  await expectLost(rig, "slot_ahead");
+  expect(await resume(rig)).toEqual({ whole: [], rows: 223 });
   await rig.stop();
 }, 120_000);
 
 test("a slot that is there after all is made anew too, and what was not heard yet is found", async () => {
   await using rig = await streaming("no_loss");
   await rig.source("update a set n = 5 where id < 20");
-  const before = rig.copies.length;
-  rig.resumes = true;
-  rig.start();
-  await rig.untilRealtime();
-  await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before)).toEqual({ whole: [], rows: 19 });
+  expect(await resume(rig)).toEqual({ whole: [], rows: 19 });
   expect(rig.resumes).toBe(false);
   await rig.stop();
 }, 60_000);
@@ -176,16 +139,10 @@ test("tables that were renamed meanwhile are known by what they were when they w
      alter table keyless replica identity full;
      create table plain (id int primary key, text text); insert into plain select g, 'p' from generate_series(1, 50) g`,
   );
-  await loseSlot(rig);
+  await dropSlot(rig);
   await rig.source(`delete from keyless where id < 10; update plain set text = 'other' where id < 10;
     alter table keyless rename to t; alter table plain rename to keyless; alter table t rename to plain`);
-  const before = rig.copies.length;
-  rig.resumes = true;
-  rig.start();
-  await rig.untilRealtime();
-  await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before).whole).toEqual(["plain"]);
+  expect((await resume(rig)).whole).toEqual(["plain"]);
   await rig.stop();
 }, 60_000);
 
@@ -198,22 +155,43 @@ test("tables whose rows cannot be compared one by one are copied whole", async (
   await rig.sink("create unique index on uniques (text)");
   await rig.source(`delete from keyless where id < 10; update plain set text = 'other' where id < 10;
     delete from uniques where id = 1; insert into uniques values (51, 'u1')`);
-  await loseSlot(rig);
-  const before = rig.copies.length;
+  await dropSlot(rig);
+  const sql = "delete from uniques where id = 2; insert into uniques values (52, 'u2')";
+  expect(await resume(rig, sql)).toEqual({ whole: ["keyless", "uniques"], rows: 9 });
+  await rig.stop();
+}, 60_000);
+
+test("tables that are merged at the sink are copied whole, and keep the rows that were deleted, as after each copy", async () => {
+  const naming = {
+    FivetranNaming: { schema_prefix: null, column_conflict: "Fail", table_conflict: "Merge" },
+  } as const;
+  const source = `create table "orderItem" (id int primary key, v text); insert into "orderItem" select g, 'a' from generate_series(1, 20) g;
+    create table "OrderItem" (id int primary key, v text); insert into "OrderItem" select g, 'b' from generate_series(101, 120) g;
+    create table plain (id int primary key, v text); insert into plain select g, 'p' from generate_series(1, 20) g`;
+  await using rig = await PipelineRig.streaming(server, "merged", { source }, { naming });
+  await rig.stop();
+  await rig.source(
+    `update "orderItem" set v = 'x' where id < 5; delete from "OrderItem" where id > 115; update plain set v = 'x' where id < 3`,
+  );
+  await dropSlot(rig);
+  const from = rig.copies.length;
   rig.resumes = true;
   rig.start();
   await rig.untilRealtime();
-  await rig.source("delete from uniques where id = 2; insert into uniques values (52, 'u2')");
   await proved(rig);
-  await rig.expectEqual();
-  expect(copied(rig, before)).toEqual({ whole: ["keyless", "uniques"], rows: 9 });
+  expect(copiedSince(rig, from)).toEqual({ whole: ["OrderItem", "orderItem"], rows: 2 });
+  const all = `select id, v from "orderItem" union all select id, v from "OrderItem" order by 1`;
+  expect(await rig.sink("select id, v from order_item where id <= 115 order by 1")).toEqual(
+    await rig.source(all),
+  );
+  expect(await rig.sink("select id from order_item where id > 115")).toHaveLength(5);
   await rig.stop();
 }, 60_000);
 
 test("a table that cannot be compared now is told of, and the others go on", async () => {
   await using rig = await streaming("broken");
   await rig.source("update a set n = 5 where id < 20; update whole set text = 'other' where id < 20");
-  await loseSlot(rig);
+  await dropSlot(rig);
   rig.resumes = true;
   let isBroken = true;
   rig.beforeComparison = async (table) => {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { dropSlot, proved } from "../../support/resumption.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -36,21 +37,8 @@ async function loseSlot(rig: PipelineRig): Promise<void> {
   await rig.source(`begin; lock table m in exclusive mode; update m set n = -1, far = repeat('missed', 300) where id % 7 = 0; delete from m where id % 11 = 0;
     insert into m select g, 0, 'missed', 'missed' from generate_series(1, 40) g on conflict do nothing;
     update own set v = v || '.' where id < 10; delete from own where id > 95; commit`);
-  await rig.source(
-    `select pg_drop_replication_slot('${rig.slot}') from pg_replication_slots where slot_name = '${rig.slot}'`,
-  );
+  await dropSlot(rig);
   rig.resumes = true;
-}
-
-async function proved(rig: PipelineRig): Promise<void> {
-  const unproved = "select table_name from millrace.table_copy where is_unproved and point_lsn > '0/0'";
-  await waitFor(
-    "every table to be proved",
-    async () => !rig.resumes && (await rig.sink(unproved)).length === 0,
-    {
-      timeoutMs: 60_000,
-    },
-  );
 }
 
 /** The last row of each key in the history is the table's. */
