@@ -69,6 +69,11 @@ export class CopyLedger {
     return this.recordOf(relation)?.isUnproved === true;
   }
 
+  /** As `isUnproved`, by the table's OID. */
+  isUnprovedById(tableId: number): boolean {
+    return this.#byName.values().some((record) => record.isUnproved && countsFor(record, tableId));
+  }
+
   /** The OIDs of those. */
   unprovedAmong(tables: readonly TableShape[]): ReadonlySet<number> {
     return new Set(
@@ -76,7 +81,7 @@ export class CopyLedger {
     );
   }
 
-  /** The table's rows equal the source's. Durable with the open transaction. */
+  /** The unproved table's rows equal the source's. Durable with the open transaction. */
   async proved(client: Client, relation: Relation): Promise<void> {
     const record = this.recordOf(relation);
     if (record === null || !record.isUnproved) return;

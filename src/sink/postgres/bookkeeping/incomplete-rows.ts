@@ -109,7 +109,8 @@ export class IncompleteRows {
     for (const id of [...this.#tables]) {
       const relation = byId.get(id);
       if (relation && !(await this.#isKeyAltered(client, relation))) continue;
-      if (relation) await this.ledger.voidOf(client, relation);
+      // Without a proof the comparison finds them.
+      if (relation && !this.ledger.isUnproved(relation)) await this.ledger.voidOf(client, relation);
       await deleteIncomplete(client, this.connectorId, id, null);
       this.copied(id, false);
     }
@@ -135,7 +136,7 @@ export class IncompleteRows {
   awaited(at: Lsn): Lsn | null {
     let awaited: Lsn | null = null;
     for (const id of this.#tables) {
-      const point = this.ledger.pointOf(id);
+      const point = this.#dueFrom(id);
       if (point !== null && point > (awaited ?? at)) awaited = point;
     }
     return awaited;
@@ -165,9 +166,22 @@ export class IncompleteRows {
     else this.#tables.delete(tableId);
   }
 
+  /** In the open transaction: the comparison has found every row of the table, and they are whole. */
+  async proved(client: Client, tableId: number): Promise<void> {
+    if (!this.#tables.has(tableId)) return;
+    await deleteIncomplete(client, this.connectorId, tableId, null);
+    this.undo.changed(() => this.#tables.add(tableId));
+    this.#tables.delete(tableId);
+  }
+
   #isDue(tableId: number, at: Lsn): boolean {
-    const point = this.ledger.pointOf(tableId);
+    const point = this.#dueFrom(tableId);
     return point !== null && at >= point;
+  }
+
+  /** Null: they are not due. There is no copy; or it is unproved, and the comparison finds them, so that the stream need not wait for a point. */
+  #dueFrom(tableId: number): Lsn | null {
+    return this.ledger.isUnprovedById(tableId) ? null : this.ledger.pointOf(tableId);
   }
 }
 

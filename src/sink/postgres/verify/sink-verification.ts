@@ -84,7 +84,12 @@ export class SinkVerification implements VerifySink {
 
   async proved({ relation }: TableShape): Promise<void> {
     const { tables } = this;
-    const record = (client: Client) => tables.ledger.proved(client, relation);
+    // A copy may have taken the place of its rows meanwhile.
+    if (!tables.ledger.isUnproved(relation)) return;
+    const record = async (client: Client) => {
+      await tables.ledger.proved(client, relation);
+      await tables.incomplete.proved(client, relation.id);
+    };
     await this.apply.guard((client) => tables.inTransaction(client, () => record(client)));
   }
 
@@ -107,7 +112,7 @@ export class SinkVerification implements VerifySink {
       throw changed(relation, "is set aside, and is copied when its cause is gone");
     if (underWay.has(relation) || (this.context.makesCopies && !ledger.holds(relation)))
       throw changed(relation, "has no copy at the sink yet");
-    if (incomplete.has(relation.id))
+    if (incomplete.has(relation.id) && !ledger.isUnproved(relation))
       throw changed(relation, "has rows at the sink that are about to be completed");
     if (shapes.of(relation) !== null && !this.tables.isReadyFor(relation))
       throw changed(relation, "is about to be altered at the sink");
