@@ -196,6 +196,18 @@ test("rows that were made and removed again around the point of a range that has
   await rig.expectEqual();
 });
 
+test("ranges whose side table another version has made are copied again", async () => {
+  await using rig = await create();
+  await rig.source(movingRows("m", 1000));
+  const done = await copySome(rig);
+  const before = rangesOf(rig, "m").length;
+  await rig.sink("update millrace.divided_copy set mark = regexp_replace(mark, '^2 ', '')");
+  rig.start();
+  await rig.untilRealtime();
+  expect(rangesOf(rig, "m").slice(before)).toContainEqual(expect.objectContaining({ from: done[0]!.from }));
+  await rig.expectEqual();
+});
+
 describe("between two ranges", () => {
   test.each([
     ["written anew", "vacuum full m", true],

@@ -255,3 +255,19 @@ test("force_parallel divides a table that would be copied whole", async () => {
   expect([divided.length > 2, new Set(divided)]).toEqual([true, new Set(["range"])]);
   await rig.expectEqual();
 });
+
+test("a lock on a task's table at the sink fails the task, and holds up neither the stream nor the run", async () => {
+  await using rig = await streaming({
+    source: `${movingRows("m", rows)}; create table other (id int primary key)`,
+  });
+  await using locker = await server.connect(rig.sinkDatabase);
+  await locker.query("begin; lock table m in access exclusive mode");
+  const failed = rig.snapshot("m", true);
+  await rig.source("insert into other values (1)");
+  await waitFor("the other table's row", async () => (await rig.sink("select from other")).length === 1);
+  expect(await failed).toMatchObject({ code: "table_changed" });
+  await locker.query("commit");
+  await rig.source("update m set n = n + 1 where id < 10");
+  expect(await rig.snapshot("m", true)).toBeNull();
+  await rig.expectEqual();
+});

@@ -26,7 +26,7 @@ export interface RunningTasksOptions {
 }
 
 export class RunningTasks implements AsyncDisposable {
-  readonly #running = new Map<string | number, Promise<void>>();
+  readonly #running = new Set<RunningTask>();
   /** The first is under way. */
   readonly #own: OwnWork[] = [];
   #ownRunning: Promise<void> | null = null;
@@ -35,9 +35,14 @@ export class RunningTasks implements AsyncDisposable {
   constructor(private readonly options: RunningTasksOptions) {}
 
   readonly mayRun = (task: OfferedTask): boolean => {
-    const table = this.#tableOf(task);
-    const isOwn = this.#own.some(({ ids }) => ids.has(table));
-    return !isOwn && this.#running.size < this.options.limit && !this.#running.has(table);
+    const id = this.#idOf(task);
+    if (this.#running.size >= this.options.limit || this.#own.some(({ ids }) => id !== null && ids.has(id)))
+      return false;
+    // A table may get its name, and the run may hear of it, while a task of it runs.
+    return ![...this.#running].some(
+      ({ task: other, id: was }) =>
+        nameOf(other) === nameOf(task) || (id !== null && (was ?? this.#idOf(other)) === id),
+    );
   };
 
   /**
@@ -62,24 +67,23 @@ export class RunningTasks implements AsyncDisposable {
   }
 
   start(task: OfferedTask): void {
-    const table = this.#tableOf(task);
-    const ended = () => {
-      this.#running.delete(table);
+    const ended = this.#runTask(task).finally(() => {
+      this.#running.delete(running);
       this.options.ended();
-    };
-    this.#running.set(table, this.#runTask(task).finally(ended));
+    });
+    const running = { task, id: this.#idOf(task), ended };
+    this.#running.add(running);
   }
 
   /** Aborts the running tasks. The next attempt resumes them. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#abort.abort(new Error("the run has ended"));
-    await Promise.all([...this.#running.values(), this.#ownRunning]);
+    await Promise.all([...[...this.#running].map(({ ended }) => ended), this.#ownRunning]);
   }
 
-  /** Its OID, or its name if nobody knows that. */
-  #tableOf({ spec }: OfferedTask): string | number {
-    const table = tableOfTask(spec);
-    return this.options.idOf(table) ?? JSON.stringify([table.database, table.schema, table.name]);
+  /** The OID of the task's table; null: nobody knows it. */
+  #idOf({ spec }: OfferedTask): number | null {
+    return this.options.idOf(tableOfTask(spec));
   }
 
   #admitOwn(): void {
@@ -120,9 +124,21 @@ export class RunningTasks implements AsyncDisposable {
   }
 }
 
+function nameOf({ spec }: OfferedTask): string {
+  const { database, schema, name } = tableOfTask(spec);
+  return JSON.stringify([database, schema, name]);
+}
+
+interface RunningTask {
+  readonly task: OfferedTask;
+  /** The OID of its table when it began, if that was known. */
+  readonly id: number | null;
+  readonly ended: Promise<void>;
+}
+
 interface OwnWork {
   readonly kind: "copies" | "proof";
   /** OIDs of its tables. */
-  readonly ids: ReadonlySet<string | number>;
+  readonly ids: ReadonlySet<number>;
   readonly work: (signal: AbortSignal) => Promise<void>;
 }

@@ -72,3 +72,15 @@ test("a table has one task at a time, under any of its names", async () => {
   names.set("b", 1);
   expect(work.mayRun(task("b"))).toBe(false);
 });
+
+test("a table whose OID the run hears of while a task of it runs still has one task at a time", async () => {
+  const names: Names = new Map();
+  await using work = running(names);
+  work.start(task("new"));
+  names.set("new", 7);
+  expect(work.mayRun(task("new"))).toBe(false);
+  names.set("also", 7);
+  expect(work.mayRun(task("also"))).toBe(false);
+  names.set("other", 8);
+  expect(work.mayRun(task("other"))).toBe(true);
+});

@@ -105,7 +105,7 @@ export class CopyRecords {
     const isValid = ({ tableId, fingerprint, ranges }: CopyRecord) => {
       const table = byId.get(tableId);
       if (!table || table.coverage?.isUnpublished === true) return false;
-      return fingerprint === chunkedCopyFingerprint(table) && ranges.every(({ point }) => point >= since);
+      return fingerprint === sideFingerprint(table) && ranges.every(({ point }) => point >= since);
     };
     for (const record of this.all("side")) if (!isValid(record)) await this.drop(client, record.tableId);
   }
@@ -165,4 +165,12 @@ export async function dropCopy(client: Client, connectorId: string, tableId: num
   const made = (await madeTables(client, connectorId)).filter((table) => table.tableId === tableId);
   if (made.length > 0)
     await client.query(`drop table if exists ${made.map(({ name }) => sqlName(name)).join(", ")}`);
+}
+
+/** Side tables that earlier versions began lack the privileges of their target's schema. */
+const sideFormat = 2;
+
+/** What the ranges in a side table are a copy of. */
+export function sideFingerprint(table: TableShape): string {
+  return `${sideFormat} ${chunkedCopyFingerprint(table)}`;
 }

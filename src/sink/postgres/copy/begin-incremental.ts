@@ -2,8 +2,11 @@
 
 import type { Client } from "pg";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
-import { keyNames, type TableShape } from "../../../change/relation.ts";
+import { keyNames, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
 import { readTargetTable } from "../schema/target-table.ts";
@@ -87,15 +90,31 @@ async function beginNew(
   if (isFirst && !replaces && (await hasRows(client, target))) return null;
   const fingerprint = fingerprintOf(sink, begin);
   await client.query("begin");
-  // One that was interrupted ends, and the last one may have left tables that it could not drop.
-  await dropCopy(client, connectorId, relation.id);
-  await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
-  await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
-  if (isFirst) await ledger.voidUncopied(client, relation);
-  await client.query("commit");
+  try {
+    // The stream of all tables waits meanwhile.
+    await client.query("set local lock_timeout = '1s'");
+    // One that was interrupted ends, and the last one may have left tables that it could not drop.
+    await dropCopy(client, connectorId, relation.id);
+    await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
+    await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
+    if (isFirst) await ledger.voidUncopied(client, relation);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw isLocked(error) ? lockedAtSink(relation) : error;
+  }
   touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };
+}
+
+function isLocked(error: unknown): boolean {
+  return sqlStateOf(error) === sqlState.lockNotAvailable;
+}
+
+function lockedAtSink(relation: Relation): MillraceError {
+  const text = `Table ${qualifiedName(relation)} is locked by another session at the sink. It is copied when that has ended.`;
+  return new MillraceError("table_changed", text);
 }
 
 /** Each other copy of the table has dropped this one. */

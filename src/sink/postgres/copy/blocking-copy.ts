@@ -1,10 +1,9 @@
 // A copy that the stream waits for, or that is made without a stream: the whole table in one transaction, or ranges that stay in a side table
 // until all are there.
 
-import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { CopyChunk, CopyMode, StartedCopy, TableCopy, TellPhase } from "../../copy-sink.ts";
-import type { CopiedRange } from "../bookkeeping/copy-records.ts";
+import { type CopiedRange, sideFingerprint } from "../bookkeeping/copy-records.ts";
 import type { CopyContext } from "./copy-context.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 
@@ -81,7 +80,7 @@ class BlockingCopy implements TableCopy {
       isLast: true,
     });
     if (begun === null) tables.records.ended(id);
-    else if (!begun.isResumed) tables.records.begun(id, "side", chunkedCopyFingerprint(table));
+    else if (!begun.isResumed) tables.records.begun(id, "side", sideFingerprint(table));
     return begun?.form ?? null;
   }
 

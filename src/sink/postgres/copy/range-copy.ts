@@ -3,7 +3,6 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
@@ -21,6 +20,7 @@ import {
   dropCopy,
   recordBegun,
   recordRange,
+  sideFingerprint,
 } from "../bookkeeping/copy-records.ts";
 import { withRefusedKey } from "../refusals/refused-key.ts";
 import { addKey, addKeyOf, createTable, resolveTypes } from "../schema/table-schema.ts";
@@ -65,11 +65,11 @@ export async function beginRanges(
   if (!isResumed) {
     await dropCopy(client, connector.connectorId, relation.id);
     if (isPossible) {
-      await createSide(client, copy);
+      await (existing === null ? createSide(client, copy) : createTable(client, side, table));
       await recordBegun(client, connector.connectorId, {
         tableId: relation.id,
         kind: "side",
-        fingerprint: chunkedCopyFingerprint(table),
+        fingerprint: sideFingerprint(table),
       });
     }
   }
