@@ -35,7 +35,7 @@ import { SilentChanges } from "./shapes/silent-changes.ts";
 import { StreamShapes } from "./shapes/stream-shapes.ts";
 import type { SourceTable } from "./shapes/table-shapes.ts";
 import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
-import { judgeKeptLog, readKeptLog } from "./slot/kept-log.ts";
+import { judgeKeptLog } from "./slot/kept-log.ts";
 import { readSenderFacts } from "./slot/sender-facts.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
 import { SourceSlot } from "./slot/source-slot.ts";
@@ -50,6 +50,7 @@ const maxReads = 5;
 /** The intervals at which the source acts. */
 export interface SourcePace extends StreamPace {
   readonly tableCheckMs: number;
+  readonly slotReachedAfterMs?: number;
 }
 
 const defaultPace: SourcePace = { ...streamPace, tableCheckMs: 10_000 };
@@ -93,7 +94,7 @@ export class PostgresSource implements Source {
     this.#selection = selectionOf(config);
     this.#sessions = new ControlSessions(config.connection, context.signal, context);
     const { checkPermits } = this.#sessions;
-    this.#slot = new SourceSlot(slot, config.connection, context, checkPermits);
+    this.#slot = new SourceSlot(slot, config.connection, context, checkPermits, pace.slotReachedAfterMs);
     this.#reader = new TableReader(config.connection, this.#selection, context.signal, context, checkPermits);
     this.verification = this.#reader;
     this.keys = this.#reader.keys;
@@ -250,11 +251,10 @@ export class PostgresSource implements Source {
   }
 
   async keptLog(): Promise<KeptLog | null> {
-    const { name } = this.#slot;
-    const facts = await this.#sessions.with((client) => readKeptLog(client, name));
+    const facts = await this.#sessions.with((client) => this.#slot.keptLog(client));
     if (facts === null) return null;
     this.#stream?.observeLogEnd(facts.logEnd);
-    return judgeKeptLog(name, facts);
+    return judgeKeptLog(this.#slot.name, facts);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {

@@ -14,6 +14,7 @@ export interface KeptLogFacts {
   readonly isLost: boolean;
   /** `max_slot_wal_keep_size`; null: no limit. */
   readonly limitBytes: number | null;
+  readonly catalogXmin: number | null;
   readonly logEnd: Lsn;
 }
 
@@ -31,10 +32,11 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
     is_lost: boolean;
     limit_mb: number;
     end: string;
+    xmin: number | null;
   }>(
     `select coalesce((${logEndSql})::text, '0/0') as end,
        coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
-       safe_wal_size::float8 as safe,
+       safe_wal_size::float8 as safe, catalog_xmin::text::float8 as xmin,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
      from pg_replication_slots where slot_name = $1`,
     [slot],
@@ -42,14 +44,15 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const row = rows[0];
   if (!row) return null;
   const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
-  const { safe: safeBytes, is_lost: isLost } = row;
-  return { bytes: Math.max(0, row.bytes), safeBytes, isLost, limitBytes, logEnd: parseLsn(row.end) };
+  const { safe: safeBytes, is_lost: isLost, xmin: catalogXmin } = row;
+  const bytes = Math.max(0, row.bytes);
+  return { bytes, safeBytes, isLost, limitBytes, catalogXmin, logEnd: parseLsn(row.end) };
 }
 
 /** Adds a warning that says what to do; null: there is no need. Pure. */
 export function judgeKeptLog(
   slot: string,
-  { bytes, safeBytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd">,
+  { bytes, safeBytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd" | "catalogXmin">,
 ): KeptLog {
   const raise =
     "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";

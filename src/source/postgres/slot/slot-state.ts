@@ -14,6 +14,7 @@ export interface SlotState {
   readonly confirmedFlushLsn: string | null;
   /** Two slots of one name that were made one after the other differ in it. It changes whenever the slot advances. */
   readonly place: string | null;
+  readonly catalogXmin: number | null;
   /** `reserved`, `extended`, `unreserved`, `lost`. */
   readonly walStatus: string | null;
   /** Since version 17, for a lost slot: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
@@ -58,6 +59,16 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
     "slot_ahead",
     `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}: something else has ` +
       `read from it or advanced it, or the sink was restored from a backup, and changes are missing. Find out what, then ${resumeOrBeginAnew}`,
+  );
+}
+
+/** The slot stands where it stood long ago: see slot-reached.ts. */
+export function setBack(name: string): MillraceError {
+  return new MillraceError(
+    "source_behind",
+    `Replication slot ${name} stands before a place that it had reached: the source was set back to an earlier moment, as from a snapshot of its ` +
+      "disks, and has gone on from there. The sink may hold changes that the source does not, and lack others. " +
+      `To take over what the source has, ${resumeOrBeginAnew}`,
   );
 }
 

@@ -31,7 +31,8 @@ const placeSql = "concat_ws(' ', s.restart_lsn, s.confirmed_flush_lsn, s.catalog
 /** Goes by name for columns that versions 16 and 17 added. */
 const stateQuery = `
 select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.database = current_database(), false) as "isOfDatabase",
-  s.confirmed_flush_lsn::text as "confirmedFlushLsn", ${placeSql} as place, s.wal_status as "walStatus",
+  s.confirmed_flush_lsn::text as "confirmedFlushLsn", ${placeSql} as place,
+  s.catalog_xmin::text::float8 as "catalogXmin", s.wal_status as "walStatus",
   to_jsonb(s) ->> 'invalidation_reason' as "invalidationReason",
   current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize", current_setting('wal_level') as "walLevel",
   (${logEndSql})::text as "logEnd"

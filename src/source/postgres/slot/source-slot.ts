@@ -7,33 +7,59 @@ import { closeClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import type { Permits } from "../../../connection/semaphore.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
+import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SourceContext } from "../../source.ts";
 import type { SnapshotPoint } from "../../table-source.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
+import { type KeptLogFacts, readKeptLog } from "./kept-log.ts";
 import { dropSlot, readSlotState, type SlotKind } from "./slot.ts";
 import { earlierRuns, freeSlot } from "./slot-holder.ts";
-import { judgeSlot } from "./slot-state.ts";
+import { SlotReached } from "./slot-reached.ts";
+import { judgeSlot, type SlotState, setBack } from "./slot-state.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
 
+/** See `SlotReached`. */
+const defaultKeptAfterMs = 60_000;
+
 export class SourceSlot {
+  readonly #reached: SlotReached;
+  /** The server's log, as soon as that is known. */
+  #log: string | null = null;
+
   constructor(
     readonly name: string,
     private readonly connection: PostgresConnection,
     private readonly context: SourceContext,
     /** For the sessions that check snapshots' sessions; undefined: their number is not bounded. */
     private readonly permits: Permits | undefined,
-  ) {}
+    reachedAfterMs = defaultKeptAfterMs,
+  ) {
+    this.#reached = new SlotReached(context.state, reachedAfterMs);
+  }
 
   /** Drops an earlier slot of the name. Before something is made at the source, the state has to know of it. */
   async drop(client: Client, signal: AbortSignal): Promise<void> {
     const { owner, term, state } = this.context;
+    this.#reached.forget();
     await state.willMakeObjects();
     await dropSlot(client, this.name, signal, { owner, term, confirm: () => state.willMakeObjects() });
   }
 
   /** Creates the slot, which must not exist. Nothing else may use `control` meanwhile; `stop` ends waiting. */
-  create(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
-    return this.#point(control, this.name, "permanent", stop);
+  async create(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
+    const point = await this.#point(control, this.name, "permanent", stop);
+    this.#log = point.log;
+    // The earlier slot may have been seen meanwhile.
+    this.#reached.forget();
+    return point;
+  }
+
+  /** What the server keeps of its log for the slot; null: there is no slot. */
+  async keptLog(client: Client): Promise<KeptLogFacts | null> {
+    const facts = await readKeptLog(client, this.name);
+    const xmin = facts?.catalogXmin ?? null;
+    if (xmin !== null && this.#log !== null) this.#reached.saw(this.#log, xmin, performance.now());
+    return facts;
   }
 
   /** A later consistent point, by a temporary slot. Nothing else may use `control` meanwhile; `stop` ends waiting. */
@@ -44,7 +70,8 @@ export class SourceSlot {
 
   /** Throws why the stream cannot continue from the checkpoint by this slot, or `slot_active`. */
   async check(client: Client, checkpoint: Checkpoint): Promise<void> {
-    const problem = judgeSlot(this.name, await readSlotState(client, this.name), checkpoint);
+    const slot = await readSlotState(client, this.name);
+    const problem = judgeSlot(this.name, slot, checkpoint) ?? this.#judgeReached(slot);
     if (problem) {
       // Another replica may have moved the slot since the checkpoint was read: that is no loss.
       if ((this.context.term ?? null) !== null) await this.context.state.confirmTerm();
@@ -65,12 +92,18 @@ export class SourceSlot {
       const log = await readLog(replication);
       const problem = judgeLog(log, checkpoint);
       if (problem) throw problem;
-      return formatLog(log);
+      this.#log = formatLog(log);
+      return this.#log;
     } catch (error) {
       throw describePostgresError(error, "source");
     } finally {
       await closeClient(replication);
     }
+  }
+
+  #judgeReached({ catalogXmin }: SlotState): MillraceError | null {
+    const isKnown = this.#log !== null && catalogXmin !== null;
+    return isKnown && this.#reached.isSetBack(this.#log!, catalogXmin!) ? setBack(this.name) : null;
   }
 
   #point(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {

@@ -325,6 +325,7 @@ test("each invalidation reason says how to avoid the next one", () => {
       isOfDatabase: true,
       confirmedFlushLsn: "0/1",
       place: "0/1 0/1",
+      catalogXmin: 700,
       walStatus: "lost",
     },
     ...{ invalidationReason: null, maxSlotWalKeepSize: "1GB", walLevel: "logical", logEnd: "0/2" },
