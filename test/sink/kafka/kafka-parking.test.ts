@@ -71,10 +71,13 @@ class Session {
     this.set = new KafkaParkingSet(settings, events, tools);
   }
 
+  /** Of the row before what is written. */
+  lastVersion = 1n;
+
   /** Rows that hold "large" are refused. Returns those that are sent. */
   write(...changes: FixtureChange[]): string[] {
     const sent: string[] = [];
-    const rows = new ChangeRows(1, settings.encoding, [], null);
+    const rows = new ChangeRows(Number(this.lastVersion), settings.encoding, [], null);
     const outlet = {
       addRow: (_: unknown, row: PlannedRow) => {
         const { starts, lengths } = row.after;
@@ -86,7 +89,7 @@ class Session {
       ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
       ...{ hasCapacity: true, untilCapacity: async () => {} },
     };
-    const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
+    const from = { resumeLsn: lsn(1n), partial: null, lastVersion: this.lastVersion };
     for (const batch of batches([transaction(1, changes)], { from }))
       for (let i = 0; i < batch.count; i++) rows.add(batch, i, table, outlet);
     return sent;
@@ -146,4 +149,18 @@ test("full: the row that has no place says so", async () => {
   const many = [1, 2, 3, 4].map((id) => insert(id, "large"));
   expect(() => session.write(...many)).toThrow("Parking is full: 3 messages");
   await session.set.retry.stop(AbortSignal.timeout(1_000));
+});
+
+test("a row whose version was raised by what was never committed goes before later ones of its key", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await first.set.begin([]);
+  first.lastVersion = 2n ** 52n;
+  expect(first.write(insert(2, "large"))).toEqual([]);
+  await first.set.stored();
+  await first.set.retry.stop(AbortSignal.timeout(1_000));
+  const next = new Session(parking);
+  await next.set.begin([]);
+  expect(next.write(insert(2, "large"), insert(2, "b"), insert(3, "c"))).toEqual(["c"]);
+  await next.set.retry.stop(AbortSignal.timeout(1_000));
 });

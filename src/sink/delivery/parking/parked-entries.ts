@@ -68,8 +68,14 @@ export class ParkedEntries {
     return this.parked.get(id) !== undefined || this.settled.get(id) !== undefined;
   }
 
-  /** Its rows have come again. Returns whether that was waited for. */
-  cameAgain(id: string): boolean {
+  /**
+   * Its rows have come again. Returns whether that was waited for. `version`: of its one row, which is lower than it was where a version of a
+   * copy, which raised it, was never committed: later rows of its key have to be found behind it.
+   */
+  cameAgain(id: string, version: number | null = null): boolean {
+    const index = this.parked.get(id) ? this.parked : this.settled;
+    const entry = index.get(id);
+    if (entry && version !== null) index.setVersion(entry, version);
     return this.#unreached.delete(id);
   }
 

@@ -69,6 +69,13 @@ export class ParkedIndex {
       });
   }
 
+  /** The one row of the message has this version now. */
+  setVersion(entry: ParkedEntry, version: number): void {
+    Object.assign(entry, { minVersion: version, maxVersion: version });
+    const place = this.#tables.get(tableKey(entry.schema, entry.table))?.places.get(entry.id);
+    if (place) Object.assign(place, { first: version });
+  }
+
   remove(entry: ParkedEntry): void {
     if (!this.#entries.delete(entry.id)) return;
     this.#bytes -= entry.bytes;

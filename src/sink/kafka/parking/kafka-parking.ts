@@ -68,7 +68,7 @@ export class KafkaParking {
     const id = idOf(table, row);
     const place = { hashes, version: row.context.version };
     if (this.entries.has(id)) {
-      if (this.entries.cameAgain(id)) this.retry?.reached();
+      if (this.entries.cameAgain(id, row.context.version)) this.retry?.reached();
       return true;
     }
     if (parked.ahead(schema, name, place) === null) return false;
