@@ -84,6 +84,8 @@ export type ParkingCall =
   /** How this request was cut. Answered with `RequestCut`; null: it was not. */
   | { readonly kind: "find-cut"; readonly key: string }
   | { readonly kind: "cut"; readonly cut: RequestCut }
+  /** The cuts of these keys are not needed any more. */
+  | { readonly kind: "uncut"; readonly keys: readonly string[] }
   /** Those that are there already stay as they are. */
   | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
   /** What people ask for, and what they have discarded, both after these times. Answered with `ParkedWishes`. */

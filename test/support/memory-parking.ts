@@ -73,6 +73,9 @@ export class MemoryParking {
       case "cut":
         if (!this.cuts.has(call.cut.key)) this.cuts.set(call.cut.key, call.cut);
         return null;
+      case "uncut":
+        for (const key of call.keys) this.cuts.delete(key);
+        return null;
       case "park":
         for (const message of call.messages) {
           if (this.kept.has(message.id)) continue;

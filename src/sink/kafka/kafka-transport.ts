@@ -116,7 +116,7 @@ class KafkaTransport implements Transport {
       : null;
     this.#tables = new RetriedTables((relation) => this.#compile(relation));
     this.#set = tools.parking ? this.#parkingSet(tools, tools.parking, events) : null;
-    const refused = this.#set?.refused ?? null;
+    const refused = parks ? (this.#set?.refused ?? null) : null;
     this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes, refused, this.#receipts);
     this.store = new KafkaStore(
       ...([settings, run, this.#session, this.#log, this.#topics] as const),

@@ -14,7 +14,8 @@ import type { TupleView } from "../format/values/tuple-view.ts";
 import type { BoundaryEncoder } from "./boundary-encoder.ts";
 import { partitionOf } from "./client/partitioner.ts";
 import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
-import type { RefusedRecords } from "./parking/refused-records.ts";
+import type { MessageRow, RefusedRecords } from "./parking/refused-records.ts";
+import { rowName } from "./parking/row-name.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
 import type { PartitionQueue } from "./produce/round.ts";
 import type { KafkaReceipts } from "./receipts/kafka-receipts.ts";
@@ -40,6 +41,8 @@ const noHeaders = plainHeaders([]);
 const toldKeyBytes = 200;
 /** Of a record beside key, value and headers, at most. */
 const recordBytes = 32;
+/** Key and value of a message that brokers refuse. No topic is made for smaller ones alone. */
+const leastRefusedBytes = 256;
 
 export class MessageWriter {
   readonly #key = new ByteWriter();
@@ -47,13 +50,14 @@ export class MessageWriter {
   readonly #value = new ByteWriter();
   readonly #headers = new ByteWriter();
   readonly #idempotencyKey = new IdempotencyKey(new Uint8Array());
+  readonly #name = new IdempotencyKey(new Uint8Array());
   readonly #writeIdempotencyKey = (out: ByteWriter) => this.#idempotencyKey.finishInto(out);
 
   constructor(
     private readonly log: Pick<ProducerLog, "add">,
     private readonly messages: Pick<KafkaMessages, "tombstones">,
     private readonly maxMessageBytes: number,
-    /** Messages that brokers do not take. Null: nobody keeps them in mind. */
+    /** What brokers have refused. Null: what is refused is not parked. */
     private readonly refused: RefusedRecords | null = null,
     /** Hears of the message of a row before it is added. */
     private readonly receipts: Pick<KafkaReceipts, "add"> | null = null,
@@ -72,13 +76,14 @@ export class MessageWriter {
     const whole = this.#whole(value);
     this.#requireFits(table, key, whole);
     const queue = queueOf(table, key);
-    if (this.refused) requireTaken(table, queue, key, whole, this.refused, parkedId);
+    const bytes = (key?.length ?? 0) + whole.length;
+    const message = this.#requireTaken(table, row, bytes, parkedId);
     this.receipts?.add(table, row, queue);
-    this.log.add(queue, key, whole, this.#headers);
+    this.log.add(queue, key, whole, this.#headers, message);
     // So that compaction removes the key.
     if (row.context.operation === "delete" && key !== null && this.messages.tombstones)
       this.log.add(queue, key, null, noHeaders);
-    return (key?.length ?? 0) + whole.length;
+    return bytes;
   }
 
   /** Adds the beginning or the end of a transaction. */
@@ -135,6 +140,27 @@ export class MessageWriter {
     return whole;
   }
 
+  /** Brokers have not refused it in an earlier session. Returns the row, for where they refuse it in this one. */
+  #requireTaken(
+    table: KafkaTable,
+    row: PlannedRow,
+    bytes: number,
+    parkedId: string | null,
+  ): MessageRow | null {
+    const { refused } = this;
+    if (parkedId === null && (refused === null || bytes < leastRefusedBytes)) return null;
+    const { schema, name: tableName } = table.relation;
+    const name = rowName(table, row, this.#name);
+    // Brokers may take by now what they refused.
+    const text = parkedId === null ? (refused?.reasonOf(name) ?? null) : null;
+    if (text !== null)
+      throw new MillraceError("kafka_message_too_large", text, {
+        table: { schema, name: tableName, commands: [] },
+      });
+    const { snapshot, version } = row.context;
+    return { name, lastVersion: snapshot ? Number.MAX_SAFE_INTEGER : version, parkedId };
+  }
+
   #requireFits({ relation, queues }: KafkaTable, key: ByteWriter | null, value: ByteWriter): void {
     const bytes = (key?.size ?? 0) + value.size + this.#headers.length + recordBytes;
     if (bytes <= this.maxMessageBytes) return;
@@ -158,25 +184,6 @@ function messageTooLarge(
   const { schema, name } = relation;
   return new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });
 }
-
-/** Brokers have not refused it in an earlier session. */
-function requireTaken(
-  { relation: { schema, name } }: KafkaTable,
-  { topic }: PartitionQueue,
-  key: ByteWriter | null,
-  value: ByteWriter,
-  refused: RefusedRecords,
-  parkedId: string | null,
-): void {
-  const record = { topic, key: key && bytesOf(key), value: bytesOf(value) };
-  // Brokers may take by now what they refused.
-  if (parkedId !== null) refused.sendsAgain(record, parkedId);
-  const text = parkedId === null ? refused.reasonOf(record) : null;
-  if (text !== null)
-    throw new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });
-}
-
-const bytesOf = ({ bytes, length }: ByteWriter) => bytes.subarray(0, length);
 
 /** Without a key all messages of a table stay in their order, in one partition. */
 function queueOf({ queues, keyMaterial }: KafkaTable, key: ByteWriter | null): PartitionQueue {

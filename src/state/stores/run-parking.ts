@@ -81,6 +81,11 @@ export class RunParking {
         return await stored(this.#findCut(connectorId, call.key));
       case "cut":
         return await write((database) => putCut(database, connectorId, call.cut));
+      case "uncut":
+        return await write((database) =>
+          database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}
+            and key in (select value::uuid from json_array_elements_text(${JSON.stringify(call.keys)}::json))`),
+        );
       case "park":
         return await write((database) => putMessages(database, connectorId, call.messages));
       case "delivered":

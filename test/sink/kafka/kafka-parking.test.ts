@@ -2,17 +2,24 @@
 // note has left, and what waits behind it.
 
 import { expect, test } from "bun:test";
+import type { ChangeBatch } from "../../../src/change/change-batch.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { CopyRows } from "../../../src/sink/delivery/copy/copy-rows.ts";
 import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
 import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
+import type { StreamOutlet } from "../../../src/sink/delivery/transport.ts";
 import { compileTable } from "../../../src/sink/format/compiled-table.ts";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { MessageHeaders } from "../../../src/sink/kafka/message-headers.ts";
-import type { KafkaTable } from "../../../src/sink/kafka/message-writer.ts";
+import { type KafkaTable, MessageWriter } from "../../../src/sink/kafka/message-writer.ts";
+import { isRefusal } from "../../../src/sink/kafka/parking/kafka-parking.ts";
 import { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import type { MessageRow } from "../../../src/sink/kafka/parking/refused-records.ts";
+import type { ProducerLog } from "../../../src/sink/kafka/produce/producer-log.ts";
+import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
 import { batches, type FixtureChange, relation, transaction } from "../../support/batch-fixture.ts";
 import { MemoryParking } from "../../support/memory-parking.ts";
 import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
@@ -37,7 +44,11 @@ const settings = kafkaSettings(
 const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
 const table: KafkaTable = {
   ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
-  ...{ key: null, headers: new MessageHeaders(settings.messages, source), queues: [] },
+  ...{
+    key: null,
+    headers: new MessageHeaders(settings.messages, source),
+    queues: [new PartitionQueue("t", 0)],
+  },
 };
 const tooLarge = new MillraceError("kafka_message_too_large", "too large");
 const insert = (id: number, v: string): FixtureChange => ({
@@ -50,6 +61,9 @@ class Session {
   readonly failures: string[] = [];
   commits = 0;
   readonly set: KafkaParkingSet;
+  readonly #writer: MessageWriter;
+  /** Of the message that was added last. */
+  #row: MessageRow | null = null;
 
   constructor(parking: MemoryParking) {
     const store = parkingStoreOf(async (call) => parking.answer(call));
@@ -69,6 +83,17 @@ class Session {
     const place = { connectorId: "rig", store };
     const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken: null };
     this.set = new KafkaParkingSet(settings, events, tools);
+    const log = {
+      add: (...message: Parameters<ProducerLog["add"]>) => {
+        this.#row = message[4] ?? null;
+      },
+    };
+    this.#writer = new MessageWriter(log, settings.messages, settings.maxMessageBytes, this.set.refused);
+  }
+
+  /** The broker refuses what was sent last. */
+  async brokerRefuses(): Promise<void> {
+    expect(await this.set.refuse(this.#row, "the broker says no")).toBe(true);
   }
 
   /** Of the row before what is written. */
@@ -76,23 +101,48 @@ class Session {
 
   /** Rows that hold "large" are refused. Returns those that are sent. */
   write(...changes: FixtureChange[]): string[] {
-    const sent: string[] = [];
     const rows = new ChangeRows(Number(this.lastVersion), settings.encoding, [], null);
+    return this.#send(changes, (batch, i, outlet) => rows.add(batch, i, table, outlet));
+  }
+
+  /** As `write`: rows of a copy, as of a point. */
+  copy(atMs: number, ...rows: FixtureChange[]): string[] {
+    const origin = { version: atMs * 1_000, timeUs: atMs * 1_000, lsn: lsn(1n) };
+    const copied = new CopyRows(table, origin, null);
+    return this.#send(rows, (batch, i, outlet) => copied.add(batch, i, outlet));
+  }
+
+  #send(
+    changes: FixtureChange[],
+    add: (batch: ChangeBatch, i: number, outlet: StreamOutlet) => unknown,
+  ): string[] {
+    const sent: string[] = [];
     const outlet = {
       addRow: (_: unknown, row: PlannedRow) => {
         const { starts, lengths } = row.after;
         const text = new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
         if (this.set.parking.takes(table, row)) return;
-        if (text.includes("large")) this.set.parking.refuse(table, row, tooLarge);
-        else sent.push(text);
+        try {
+          if (text.includes("large")) throw tooLarge;
+          this.#writer.addRow(table, row);
+          sent.push(text);
+        } catch (error) {
+          if (!isRefusal(error)) throw error;
+          this.set.parking.refuse(table, row, error);
+        }
       },
       ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
       ...{ hasCapacity: true, untilCapacity: async () => {} },
     };
     const from = { resumeLsn: lsn(1n), partial: null, lastVersion: this.lastVersion };
     for (const batch of batches([transaction(1, changes)], { from }))
-      for (let i = 0; i < batch.count; i++) rows.add(batch, i, table, outlet);
+      for (let i = 0; i < batch.count; i++) add(batch, i, outlet);
     return sent;
+  }
+
+  async end(): Promise<void> {
+    await this.set.stored();
+    await this.set.retry.stop(AbortSignal.timeout(1_000));
   }
 }
 
@@ -163,4 +213,45 @@ test("a row whose version was raised by what was never committed goes before lat
   await next.set.begin([]);
   expect(next.write(insert(2, "large"), insert(2, "b"), insert(3, "c"))).toEqual(["c"]);
   await next.set.retry.stop(AbortSignal.timeout(1_000));
+});
+
+const wide = "wide".padEnd(300);
+const refusedOnce = async (session: Session, write: () => string[]) => {
+  await session.set.begin([]);
+  expect(write()).toEqual([wide]);
+  await session.brokerRefuses();
+  await session.end();
+};
+
+test("what a broker refused is parked when it comes again, and later changes of the row are sent once it is taken", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await refusedOnce(first, () => first.write(insert(2, wide)));
+  const next = new Session(parking);
+  await next.set.begin([]);
+  expect(next.write(insert(2, wide), insert(3, wide))).toEqual([wide]);
+  await next.set.stored();
+  expect(parking.parked.map(({ attempts }) => attempts[0]?.error)).toEqual(["the broker says no"]);
+  parking.ask();
+  await waitFor("the retry", () => next.set.retried().length === 1, { timeoutMs: 5_000 });
+  next.set.committed(next.set.retried());
+  await waitFor("the state to know", () => parking.parked.length === 0);
+  await next.end();
+  // A change that differs in its last bytes alone, in a later session.
+  const last = new Session(parking);
+  await last.set.begin([]);
+  expect(last.write(insert(2, wide), insert(2, `${wide.slice(1)}!`))).toEqual([`${wide.slice(1)}!`]);
+  expect(parking.cuts.size).toBe(0);
+  await last.end();
+});
+
+test("a row of a copy that a broker refused is parked when it is read again, as of another point", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await refusedOnce(first, () => first.copy(1_000, insert(2, wide)));
+  const next = new Session(parking);
+  await next.set.begin([]);
+  expect(next.copy(2_000, insert(2, wide), insert(3, "c"))).toEqual(["c"]);
+  await next.end();
+  expect([parking.parked.length, parking.cuts.size]).toEqual([1, 0]);
 });

@@ -1,45 +1,73 @@
-// Messages that brokers have refused are known when their rows come again, and when a retry has sent them.
+// Rows whose messages brokers have refused are known when they come again, and are forgotten once they are parked.
 
 import { expect, test } from "bun:test";
 import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
+import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
+import { type RowMoment, RowPart, tableMaterial } from "../../../src/sink/format/idempotency-key.ts";
 import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
+import { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
 import { RecordBatch } from "../../../src/sink/kafka/client/record-batch.ts";
 import { plainHeaders } from "../../../src/sink/kafka/message-headers.ts";
 import { RefusedRecords } from "../../../src/sink/kafka/parking/refused-records.ts";
+import { rowName } from "../../../src/sink/kafka/parking/row-name.ts";
 import { MemoryParking } from "../../support/memory-parking.ts";
 
-const encoder = new TextEncoder();
-const bytes = (text: string) => encoder.encode(text);
+const storeOf = (parking: MemoryParking) => parkingStoreOf(async (call) => parking.answer(call));
+const table = { keyMaterial: tableMaterial("public", "t"), identity: [0] };
 
-function batchOf(key: string | null, value: string): RecordBatch {
-  const writer = (text: string) => {
-    const out = new ByteWriter();
-    out.all(bytes(text));
-    return out;
-  };
-  const batch = new RecordBatch();
-  batch.add(key === null ? null : writer(key), writer(value), plainHeaders([["a", "b"]]));
-  return batch;
+/** Of the row whose key is one digit. */
+function nameOf(moment: RowMoment, snapshot: boolean, key = "1"): string {
+  // One column of one byte.
+  const arena = new Uint8Array([0, 1, 0, 0, 0, 1, key.charCodeAt(0)]);
+  const identity = new TupleView();
+  identity.read(arena, 0, arena.length);
+  return rowName(table, { arena, identity, after: identity, moment, context: { snapshot } } as PlannedRow);
 }
 
-const made = (at: number) => `,"ts_ms":${at},"ts_us":${at}000,"ts_ns":${at}000000}`;
-const large = "x".repeat(100_000);
+const ofStream = (commitTimeUs: number, ordinal: number) =>
+  nameOf({ commitTimeUs, ordinal, part: RowPart.whole }, false);
+const ofCopy = (commitTimeUs: number, key?: string) =>
+  nameOf({ commitTimeUs, ordinal: 0, part: RowPart.snapshot }, true, key);
 
-test.each([["key"], [null]])("with key %s, also in the next session", async (key) => {
+test("a change of the stream is named by its place, and a row of a copy or a replay by its key", () => {
+  const name = ofStream(5_000, 3);
+  expect(ofStream(5_000, 3)).toBe(name);
+  // Another change of the row: also one that differs in its last bytes alone.
+  expect(ofStream(5_000, 4)).not.toBe(name);
+  expect(ofStream(6_000, 3)).not.toBe(name);
+  const copied = ofCopy(5_000);
+  expect(ofCopy(9_000)).toBe(copied);
+  expect(nameOf({ commitTimeUs: 1_000, ordinal: 77, part: RowPart.replay }, true)).toBe(copied);
+  expect(ofCopy(5_000, "2")).not.toBe(copied);
+});
+
+test("what was refused is known in the next session, until its row is parked or passed", async () => {
   const parking = new MemoryParking();
-  const store = parkingStoreOf(async (call) => parking.answer(call));
-  const topic = "t";
-  const first = new RefusedRecords(store);
-  await first.add({ topic, ...batchOf(key, large + made(1_700_000_000_001)).first() }, "why");
-  const refused = new RefusedRecords(store);
-  await refused.load();
-  const value = bytes(large + made(1_700_000_009_999));
-  const record = { topic, key: key === null ? null : bytes(key), value };
-  expect(refused.reasonOf(record)).toBe("why");
-  expect(refused.reasonOf({ ...record, topic: "other" })).toBeNull();
-  expect(
-    refused.reasonOf({ ...record, value: bytes(`y${large.slice(1)}${made(1_700_000_009_999)}`) }),
-  ).toBeNull();
-  refused.sendsAgain(record, "id");
-  expect([refused.sentAgain(record), refused.sentAgain({ ...record, topic: "other" })]).toEqual(["id", null]);
+  const first = new RefusedRecords(storeOf(parking));
+  const [one, two] = [ofStream(5_000, 1), ofStream(5_000, 2)];
+  await first.add({ name: one, lastVersion: 10, parkedId: null }, "why");
+  await first.add({ name: two, lastVersion: 20, parkedId: null }, "why too");
+  const next = new RefusedRecords(storeOf(parking));
+  await next.load();
+  expect([next.reasonOf(one), next.reasonOf(two)]).toEqual(["why", "why too"]);
+  await next.forget([one]);
+  expect([next.reasonOf(one), [...parking.cuts.keys()]]).toEqual([null, [two]]);
+  next.passed(19);
+  expect(next.reasonOf(two)).toBe("why too");
+  next.passed(20);
+  expect(next.isEmpty).toBe(true);
+});
+
+test("a batch knows the row of its first message, also in halves", () => {
+  const batch = new RecordBatch();
+  const value = new ByteWriter();
+  value.all(new TextEncoder().encode("value"));
+  const row = (name: string) => ({ name, lastVersion: 1, parkedId: null });
+  batch.add(null, value, plainHeaders([]));
+  batch.add(null, value, plainHeaders([]), row("a"));
+  batch.add(null, value, plainHeaders([]), row("b"));
+  expect(batch.firstRow).toBeNull();
+  const [first, second] = batch.halves();
+  expect([first.firstRow, second.firstRow?.name]).toEqual([null, "a"]);
+  expect(second.halves().map(({ firstRow }) => firstRow?.name)).toEqual(["a", "b"]);
 });

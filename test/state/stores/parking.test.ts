@@ -194,6 +194,10 @@ for (const kind of databaseKinds) {
       expect([await find(idOf(2)), await find(idOf(3))]).toEqual([ofCopy, null]);
       await state.parking.answer("cuts", { kind: "sweep", version: 10 }, null);
       expect(await cuts()).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
+      const others = [3, 4, 5].map((n) => ({ ...cut, key: idOf(n), maxVersion: 99 }));
+      for (const each of others) await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
+      await state.parking.answer("cuts", { kind: "uncut", keys: [idOf(3), idOf(5), idOf(9)] }, null);
+      expect((await cuts()).cuts.map(({ key }) => key)).toEqual([idOf(4)]);
       await park(message(1));
       await state.parking.remove("cuts", null);
       expect(await load()).toEqual({ entries: [], next: null });

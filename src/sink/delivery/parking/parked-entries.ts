@@ -6,6 +6,8 @@ import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
 const sweepSpacingMs = 2_000;
+/** Where a run knows of nothing to forget: what was discarded leaves the state with its age. */
+const idleSweepMs = 3_600_000;
 /** Rows of a copy that was not made do not come again after that: the state forgets them too. */
 const copiesKeptMs = 7 * 24 * 3_600_000;
 
@@ -98,10 +100,11 @@ export class ParkedEntries {
     return this.#unreached.size > 0;
   }
 
-  /** Forgets what never comes again, now and then. Returns whether it did. */
-  sweep(version: number): boolean {
+  /** Forgets what never comes again, now and then. Returns whether it did. `hasLeft`: something else is to be forgotten. */
+  sweep(version: number, hasLeft: boolean): boolean {
     const { store, monotonic } = this.options;
-    if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < sweepSpacingMs) return false;
+    const spacingMs = hasLeft || this.settled.size > 0 ? sweepSpacingMs : idleSweepMs;
+    if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < spacingMs) return false;
     this.#sweptMs = monotonic();
     this.#sweptVersion = version;
     for (const entry of [...this.settled.all()])

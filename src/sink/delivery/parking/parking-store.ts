@@ -15,6 +15,8 @@ export interface ParkingStore {
   cuts(after: string | null): Promise<CutPage>;
   findCut(key: string): Promise<RequestCut | null>;
   cut(cut: RequestCut): Promise<void>;
+  /** Forgets these cuts. */
+  uncut(keys: readonly string[]): Promise<void>;
   park(messages: readonly ParkedMessage[]): Promise<void>;
   /** `askedSince`: what was asked for later; null: all. `discardedSince`: what was discarded then and later; null: in the last minutes. */
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
@@ -34,6 +36,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     cuts: async (after) => (await ask({ kind: "cuts", after })) as CutPage,
     findCut: async (key) => (await ask({ kind: "find-cut", key })) as RequestCut | null,
     cut: (cut) => tell({ kind: "cut", cut }),
+    uncut: (keys) => tell({ kind: "uncut", keys }),
     park: (messages) => tell({ kind: "park", messages }),
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,

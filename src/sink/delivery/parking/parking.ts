@@ -146,8 +146,7 @@ export class Parking implements UndeliverableRequests {
   /** Rows of the stream up to this version are durable, and never come again. */
   passed(version: number): void {
     if (this.entries.passed(version)) this.retry?.reached();
-    const hasLeft = this.entries.settled.size > 0 || !this.#cuts.isEmpty;
-    if (hasLeft && this.entries.sweep(version)) this.#cuts.passed(version);
+    if (this.entries.sweep(version, !this.#cuts.isEmpty)) this.#cuts.passed(version);
   }
 
   /** Null: nothing that is parked has to do with it. */

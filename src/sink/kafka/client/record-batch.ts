@@ -3,6 +3,7 @@
 
 import { compressionsAlgorithms, crc32c } from "@platformatic/kafka";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
+import type { MessageRow } from "../parking/refused-records.ts";
 
 export type Compression = "none" | "gzip" | "snappy" | "lz4" | "zstd";
 
@@ -28,6 +29,8 @@ const mostLengthBytes = 20;
 export class RecordBatch {
   readonly #out: ByteWriter;
   #count = 0;
+  /** Of records that brokers may refuse, by place. Null: there are none. */
+  #rows: Map<number, MessageRow> | null = null;
 
   /** `out`: an empty buffer, which is the batch's until `finish`. */
   constructor(out: ByteWriter = new ByteWriter()) {
@@ -44,8 +47,14 @@ export class RecordBatch {
   }
 
   /** `headers`: their number, and each of them, as the format has it. Null: a key or a value that is null. */
-  add(key: ByteWriter | null, value: ByteWriter | null, headers: ByteWriter): void {
+  add(
+    key: ByteWriter | null,
+    value: ByteWriter | null,
+    headers: ByteWriter,
+    row: MessageRow | null = null,
+  ): void {
     const out = this.#out;
+    this.#keep(row);
     const keyBytes = key?.length ?? -1;
     const valueBytes = value?.length ?? -1;
     const lengths = varintBytes(keyBytes) + varintBytes(valueBytes);
@@ -55,6 +64,13 @@ export class RecordBatch {
     varint(out, valueBytes);
     if (value) out.raw(value.bytes, 0, valueBytes);
     out.raw(headers.bytes, 0, headers.length);
+  }
+
+  /** The row of the next record. */
+  #keep(row: MessageRow | null): void {
+    if (!row) return;
+    this.#rows ??= new Map();
+    this.#rows.set(this.#count, row);
   }
 
   /** `restBytes`: of the record, behind its offset. */
@@ -92,25 +108,20 @@ export class RecordBatch {
     return batch;
   }
 
-  /** Key and value of the first record; null: it has none. They are the batch's memory. */
-  first(): { readonly key: Uint8Array | null; readonly value: Uint8Array | null } {
-    const read = { bytes: this.#out.bytes, at: 0 };
-    readVarint(read);
-    read.at += recordStartBytes;
-    readVarint(read);
-    const next = () => {
-      const length = readVarint(read);
-      const start = read.at;
-      read.at += Math.max(length, 0);
-      return length < 0 ? null : read.bytes.subarray(start, read.at);
-    };
-    return { key: next(), value: next() };
+  /** Of the first record; null: nothing was said of it. */
+  get firstRow(): MessageRow | null {
+    return this.#rows?.get(0) ?? null;
   }
 
   /** Of the first record, for people; null: it has none. */
   firstKey(most: number): string | null {
-    const { key } = this.first();
-    return key && new TextDecoder().decode(key.subarray(0, most));
+    const read = { bytes: this.#out.bytes, at: 0 };
+    readVarint(read);
+    read.at += recordStartBytes;
+    readVarint(read);
+    const length = readVarint(read);
+    const key = read.bytes.subarray(read.at, read.at + Math.min(most, length));
+    return length < 0 ? null : new TextDecoder().decode(key);
   }
 
   /** The same records in two batches, of two records or more. This one stays as it is. */
@@ -124,6 +135,7 @@ export class RecordBatch {
       const end = read.at + length;
       read.at += recordStartBytes;
       readVarint(read);
+      half.#keep(this.#rows?.get(i) ?? null);
       half.#begin(end - read.at);
       half.#out.raw(read.bytes, read.at, end);
       read.at = end;

@@ -16,7 +16,7 @@ import { releaseArena, retainArena } from "../../format/values/arena-references.
 import type { ParkingAtCommit } from "../checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { isRefusal, KafkaParking } from "./kafka-parking.ts";
-import { type KafkaRecord, RefusedRecords } from "./refused-records.ts";
+import { type MessageRow, RefusedRecords } from "./refused-records.ts";
 import { loadRow } from "./stored-row.ts";
 
 export interface KafkaParkingTools {
@@ -57,7 +57,17 @@ export class KafkaParkingSet implements ParkingAtCommit {
       warn(size, bytes);
     };
     const failed = (error: unknown) => events.failed(toMillraceError(error));
-    this.parking = new KafkaParking({ connectorId, store, settings, monotonic, nowMs, changed, failed });
+    const { refused } = this;
+    this.parking = new KafkaParking({
+      connectorId,
+      store,
+      settings,
+      refused,
+      monotonic,
+      nowMs,
+      changed,
+      failed,
+    });
     const { initialBackoffMs, maxBackoffMs } = sender;
     this.retry = new ParkedRetry({
       entries: this.parking.entries,
@@ -89,23 +99,23 @@ export class KafkaParkingSet implements ParkingAtCommit {
 
   committed(retried: readonly string[]): void {
     if (retried.length === 0) return;
-    this.refused.taken(retried);
     void this.#note(retried);
   }
 
-  /** A broker does not take it: the session ends, and the next one knows. */
-  async refuse(record: KafkaRecord, reason: string): Promise<void> {
-    const id = this.refused.sentAgain(record);
-    if (id === null) return await this.refused.add(record, reason);
+  /** A broker does not take the row's message: the session ends, and the next one knows. Returns whether it does. */
+  async refuse(row: MessageRow | null, reason: string): Promise<boolean> {
+    if (row === null) return false;
     const note = { at: new Date(this.tools.nowMs()).toISOString(), error: reason };
-    await this.tools.place.store.refused(id, [note], this.retry.askedUntil);
+    if (row.parkedId === null) await this.refused.add(row, reason);
+    else await this.tools.place.store.refused(row.parkedId, [note], this.retry.askedUntil);
+    return true;
   }
 
   /** Rows of the stream up to this version never come again. */
   passed(version: number): void {
     const { entries } = this.parking;
     if (entries.passed(version)) this.retry.reached();
-    if (entries.settled.size > 0) entries.sweep(version);
+    if (entries.sweep(version, !this.refused.isEmpty)) this.refused.passed(version);
   }
 
   readonly #attempt: Attempt = async (request, signal) => {
@@ -129,10 +139,8 @@ export class KafkaParkingSet implements ParkingAtCommit {
     } finally {
       releaseArena(row.arena);
     }
-    if (taken) {
-      await taken();
-      this.refused.taken([request.idempotencyKey]);
-    } else this.events.commit();
+    if (taken) await taken();
+    else this.events.commit();
     return { kind: "delivered" };
   };
 

@@ -12,12 +12,15 @@ import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
 import { IdempotencyKey } from "../../format/idempotency-key.ts";
 import type { KafkaTable } from "../message-writer.ts";
+import type { RefusedRecords } from "./refused-records.ts";
+import { rowName } from "./row-name.ts";
 import { storeRow } from "./stored-row.ts";
 
 export interface KafkaParkingOptions extends ParkedEntriesOptions {
   readonly connectorId: string;
   readonly store: ParkingStore;
   readonly settings: ParkingSettings;
+  readonly refused: Pick<RefusedRecords, "isEmpty" | "forget">;
   readonly nowMs: () => number;
   /** The state does not take them. */
   readonly failed: (error: unknown) => void;
@@ -40,6 +43,8 @@ export function isRefusal(error: unknown): error is MillraceError {
 }
 
 interface Waiting {
+  /** Null: brokers have refused nothing. */
+  readonly name: string | null;
   readonly message: Promise<ParkedMessage>;
   readonly bytes: number;
 }
@@ -100,7 +105,7 @@ export class KafkaParking {
     id: string,
     attempts: readonly AttemptNote[],
   ): void {
-    const { connectorId, settings } = this.options;
+    const { connectorId, settings, refused } = this.options;
     const { schema, name } = table.relation;
     const body = storeRow(table.relation, row);
     const { parked } = this.entries;
@@ -118,7 +123,7 @@ export class KafkaParking {
       ...{ ...entry, ...facts, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
       body: new Uint8Array(compressed),
     }));
-    this.#waiting.push({ message, bytes: body.length });
+    this.#waiting.push({ name: refused.isEmpty ? null : rowName(table, row), message, bytes: body.length });
     this.#waitingBytes += body.length;
     this.#storing ??= this.#store();
     this.options.changed();
@@ -126,10 +131,12 @@ export class KafkaParking {
 
   /** Ends when nothing waits. A failure ends the session. */
   async #store(): Promise<void> {
+    const { store, refused } = this.options;
     try {
       while (this.#waiting.length > 0) {
         const some = this.#waiting.splice(0, mostTogether);
-        await this.options.store.park(await Promise.all(some.map(({ message }) => message)));
+        await store.park(await Promise.all(some.map(({ message }) => message)));
+        await refused.forget(some.flatMap(({ name }) => name ?? []));
         for (const { bytes } of some) this.#waitingBytes -= bytes;
       }
       this.#storing = null;

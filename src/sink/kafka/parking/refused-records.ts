@@ -1,91 +1,69 @@
 // Messages that brokers have refused as too large. A round that has one fails as a whole, and the run connects anew: then the row comes again,
-// and is parked. So what was refused is in the state, where requests of webhooks are that were cut: a fact that outlives the run.
+// and is parked. So what was refused is in the state, where requests of webhooks are that were cut: a fact that outlives the run. It is
+// forgotten once the row is parked, as that is known from then on.
 
 import type { RequestCut } from "../../../connector/parking.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 
-export interface KafkaRecord {
-  readonly topic: string;
-  readonly key: Uint8Array | null;
-  readonly value: Uint8Array | null;
+/** The row of a message that brokers may refuse. */
+export interface MessageRow {
+  /** What `rowName` says. */
+  readonly name: string;
+  /** It does not come again once the stream has passed this version. */
+  readonly lastVersion: number;
+  /** It was parked under this id, and is sent again. Null: it was not. */
+  readonly parkedId: string | null;
+}
+
+interface Refusal {
+  readonly reason: string;
+  readonly lastVersion: number;
 }
 
 export class RefusedRecords {
-  /** Why, by name. */
-  readonly #reasons = new Map<string, string>();
-  /** Smaller ones need not be looked at. */
-  #leastBytes = Number.POSITIVE_INFINITY;
-  /** Ids of parked messages that a retry has sent, by name. */
-  readonly #sentAgain = new Map<string, string>();
+  /** By name. */
+  readonly #refusals = new Map<string, Refusal>();
 
-  constructor(private readonly store: Pick<ParkingStore, "cuts" | "cut">) {}
+  constructor(private readonly store: Pick<ParkingStore, "cuts" | "cut" | "uncut">) {}
 
   /** What earlier sessions were told. */
   async load(): Promise<void> {
     for (let after: string | null | undefined; after !== null; ) {
       const page = await this.store.cuts(after ?? null);
-      for (const { parts } of page.cuts) {
-        const [name = "", bytes = "", reason = ""] = parts;
-        this.#keep(name, Number(bytes), reason);
+      for (const { key, parts, maxVersion } of page.cuts) {
+        // Earlier versions have named them otherwise: brokers refuse these once more.
+        if (parts.length === 1) this.#refusals.set(key, { reason: parts[0]!, lastVersion: maxVersion });
       }
       after = page.next;
     }
   }
 
+  get isEmpty(): boolean {
+    return this.#refusals.size === 0;
+  }
+
   /** It is durable on return. */
-  async add(record: KafkaRecord, reason: string): Promise<void> {
-    const name = nameOf(record);
-    const bytes = bytesOf(record);
-    this.#keep(name, bytes, reason);
+  async add({ name, lastVersion }: MessageRow, reason: string): Promise<void> {
+    this.#refusals.set(name, { reason, lastVersion });
     await this.store.cut({
-      ...{ key: uuidOf(name), parts: [name, String(bytes), reason] },
-      // It is forgotten with its age.
-      ...{ maxVersion: Number.MAX_SAFE_INTEGER, isOfCopy: false },
+      ...{ key: name, parts: [reason], maxVersion: lastVersion, isOfCopy: false },
     } satisfies RequestCut);
   }
 
-  /** Why a message of the stream was refused; null: it was not. */
-  reasonOf(record: KafkaRecord): string | null {
-    return bytesOf(record) < this.#leastBytes ? null : (this.#reasons.get(nameOf(record)) ?? null);
+  /** Why a message of the row was refused; null: it was not. */
+  reasonOf(name: string): string | null {
+    return this.#refusals.get(name)?.reason ?? null;
   }
 
-  /** The message of this id is sent again. */
-  sendsAgain(record: KafkaRecord, id: string): void {
-    this.#sentAgain.set(nameOf(record), id);
+  /** They are parked, durably. */
+  async forget(names: readonly string[]): Promise<void> {
+    const known = names.filter((name) => this.#refusals.delete(name));
+    if (known.length > 0) await this.store.uncut(known);
   }
 
-  /** Null: no retry has sent it. */
-  sentAgain(record: KafkaRecord): string | null {
-    return this.#sentAgain.get(nameOf(record)) ?? null;
+  /** Rows of the stream up to this version never come again. */
+  passed(version: number): void {
+    for (const [name, { lastVersion }] of this.#refusals)
+      if (lastVersion <= version) this.#refusals.delete(name);
   }
-
-  /** Brokers have taken the parked messages of these ids. */
-  taken(ids: readonly string[]): void {
-    const taken = new Set(ids);
-    for (const [name, id] of this.#sentAgain) if (taken.has(id)) this.#sentAgain.delete(name);
-  }
-
-  #keep(name: string, bytes: number, reason: string): void {
-    this.#reasons.set(name, reason);
-    this.#leastBytes = Math.min(this.#leastBytes, bytes);
-  }
-}
-
-function bytesOf({ key, value }: KafkaRecord): number {
-  return (key?.length ?? 0) + (value?.length ?? 0);
-}
-
-/** Debezium's messages end with the time at which they were made, which has as many bytes the next time. */
-const changingBytes = 128;
-
-function nameOf({ topic, key, value }: KafkaRecord): string {
-  const lengths = `${topic}\0${key?.length ?? -1}\0${value?.length ?? -1}\0`;
-  const hash = new Bun.CryptoHasher("sha256").update(lengths);
-  if (key) hash.update(key);
-  if (value) hash.update(value.subarray(0, Math.max(0, value.length - changingBytes)));
-  return hash.digest("hex");
-}
-
-function uuidOf(name: string): string {
-  return name.slice(0, 32).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

@@ -5,6 +5,7 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import { RecordBatch } from "../client/record-batch.ts";
+import type { MessageRow } from "../parking/refused-records.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 
 export interface LogOptions {
@@ -73,8 +74,14 @@ export class ProducerLog {
     }
   }
 
-  /** Adds a message. Null: a key or a value that is null. */
-  add(queue: PartitionQueue, key: ByteWriter | null, value: ByteWriter | null, headers: ByteWriter): void {
+  /** Adds a message. Null: a key or a value that is null. `row`: is told where brokers refuse the message. */
+  add(
+    queue: PartitionQueue,
+    key: ByteWriter | null,
+    value: ByteWriter | null,
+    headers: ByteWriter,
+    row: MessageRow | null = null,
+  ): void {
     let batch = queue.open;
     const bytes = (key?.length ?? 0) + (value?.length ?? 0) + headers.length;
     if (batch && batch.bytes + bytes > this.#batchBytes) {
@@ -87,7 +94,7 @@ export class ProducerLog {
       this.#dirty.add(queue);
     }
     const before = batch.bytes;
-    batch.add(key, value, headers);
+    batch.add(key, value, headers, row);
     queue.added++;
     const added = batch.bytes - before;
     this.#bytes += added;

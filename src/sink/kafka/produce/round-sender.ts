@@ -11,7 +11,7 @@ import { listed } from "../client/listed.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import { readSettings } from "../client/topics.ts";
-import type { KafkaRecord } from "../parking/refused-records.ts";
+import type { MessageRow } from "../parking/refused-records.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import { Throttle } from "./throttle.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
@@ -42,8 +42,8 @@ export interface SenderEvents {
   sent(messages: number, bytes: number): void;
   /** A broker takes no larger batches than about so many bytes. */
   halved(bytes: number): void;
-  /** A broker takes no message as large as this one. Absent: it does not matter. */
-  tooLarge?(record: KafkaRecord, reason: string): Promise<void>;
+  /** A broker takes no message as large as this row's; null: it is of no row, or a small one. Absent: it does not matter. */
+  tooLarge?(row: MessageRow | null, reason: string): Promise<void>;
   /** A transaction took so long to be committed. */
   committed(ms: number): void;
 }
@@ -277,7 +277,7 @@ export class RoundSender {
       `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes${limit} (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
       `kafka-configs.sh --alter --entity-type topics --entity-name ${queue.topic} --add-config max.message.bytes=${batch.bytes * 2}`;
-    await this.events.tooLarge?.({ topic: queue.topic, ...batch.first() }, text);
+    await this.events.tooLarge?.(batch.firstRow, text);
     return new MillraceError("kafka_message_too_large", text, { cause: failure });
   }
 

@@ -26,12 +26,12 @@ test("messages of the stream are forgotten once it has passed them, those of cop
   const kept = () => [...entries.settled.all()].map(({ id }) => id);
   expect(kept()).toEqual(["loaded", "stream", "copy"]);
   clock.ms = 6 * dayMs;
-  entries.sweep(5);
+  entries.sweep(5, false);
   expect(kept()).toEqual(["loaded", "copy"]);
   const late = entry("late", 6, true);
   entries.parked.add(late);
   entries.settle(late);
   clock.ms = 7 * dayMs;
-  entries.sweep(7);
+  entries.sweep(7, false);
   expect(kept()).toEqual(["late"]);
 });
