@@ -51,6 +51,8 @@ export interface ParkedMessage extends ParkedEntry {
   readonly committedAtMs: number;
   readonly cause: ParkedCause;
   readonly attempts: readonly AttemptNote[];
+  /** The id of a parked message that it takes the place of, and whose cause and attempts it has then; null or absent: of none. */
+  readonly replaces?: string | null;
 }
 
 /** An entry that an earlier run has left. */

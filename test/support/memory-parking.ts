@@ -80,7 +80,15 @@ export class MemoryParking {
         for (const message of call.messages) {
           if (this.kept.has(message.id)) continue;
           this.parkedEver.push(message);
-          this.kept.set(message.id, { message, state: "parked", attempts: message.attempts, asked: null });
+          const replaced = this.kept.get(message.replaces ?? "");
+          const gone = replaced?.state === "parked" ? replaced : null;
+          if (gone) this.kept.delete(gone.message.id);
+          this.kept.set(message.id, {
+            message: { ...message, cause: gone?.message.cause ?? message.cause },
+            state: "parked",
+            attempts: gone?.attempts ?? message.attempts,
+            asked: gone?.asked ?? null,
+          });
         }
         return null;
       case "look":

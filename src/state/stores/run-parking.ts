@@ -246,19 +246,25 @@ async function putMessages(
         copy: message.isOfCopy,
         lsn: message.firstLsn,
       },
+      replaces: message.replaces ?? null,
       committed: new Date(message.committedAtMs).toISOString(),
       body: Buffer.from(body.buffer, body.byteOffset, body.length).toString("base64"),
     };
   });
-  await database.execute(sql`insert into ${parkedMessages}
+  await database.execute(sql`with given as (
+      select * from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
+        keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
+        committed timestamptz, attempts jsonb, replaces uuid)
+    ), gone as (
+      delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
+      and id in (select replaces from given where replaces is not null) returning id, cause, attempts, asked_at
+    ) insert into ${parkedMessages}
     (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
-      is_of_copy, first_lsn, committed_at, attempts, parked_at, is_passed)
-    select ${connectorId}::text, id, 'parked', cause, "schema", "table", keys, hashes, wide, rows, bytes, decode(body, 'base64'),
-      min, max, versions, copy, lsn, committed, attempts, clock_timestamp(), false
-    from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
-      keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
-      committed timestamptz, attempts jsonb)
-    order by place on conflict do nothing`);
+      is_of_copy, first_lsn, committed_at, attempts, asked_at, parked_at, is_passed)
+    select ${connectorId}::text, given.id, 'parked', coalesce(gone.cause, given.cause), "schema", "table", keys, hashes, wide, rows, bytes,
+      decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), gone.asked_at,
+      clock_timestamp(), false
+    from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
 }
 
 async function putAttempts(

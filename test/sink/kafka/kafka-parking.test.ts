@@ -255,3 +255,36 @@ test("a row of a copy that a broker refused is parked when it is read again, as 
   await next.end();
   expect([parking.parked.length, parking.cuts.size]).toEqual([1, 0]);
 });
+
+test("a row of a copy that is read again takes the place of what was parked of it, behind changes that came since", async () => {
+  const parking = new MemoryParking();
+  const first = new Session(parking);
+  await first.set.begin([]);
+  expect(first.copy(1_000, insert(1, "large"), insert(2, "large"))).toEqual([]);
+  first.lastVersion = 1_500_000n;
+  expect(first.write(insert(2, "b"))).toEqual([]);
+  await first.end();
+  // Others are parked in its place, though the parking is full.
+  for (const atMs of [2_000_000_000_000, 3_000_000_000_000]) {
+    const next = new Session(parking);
+    await next.set.begin([]);
+    expect(next.copy(atMs, insert(1, "large"), insert(2, "large too"), insert(3, "c"))).toEqual(["c"]);
+    // As of the same point it is the same.
+    expect(next.copy(atMs, insert(1, "large"), insert(2, "large too"))).toEqual([]);
+    await next.end();
+  }
+  const kept = parking.parked.map(({ message, attempts }) => [message.keys, message.cause, attempts.length]);
+  expect(kept).toEqual([
+    ['[{"id":2}]', "behind", 0],
+    ['[{"id":1}]', "refused", 1],
+    ['[{"id":2}]', "refused", 1],
+  ]);
+  const last = new Session(parking);
+  await last.set.begin([]);
+  last.copy(3_000_000_000_000, insert(1, "large"), insert(2, "large too"));
+  last.set.passed(Number.MAX_SAFE_INTEGER);
+  parking.ask();
+  await waitFor("the retry", () => last.added.length === 3, { timeoutMs: 5_000 });
+  expect(last.added.filter((text) => text !== "large")).toEqual(["b", "large too"]);
+  await last.end();
+});

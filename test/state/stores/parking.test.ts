@@ -182,6 +182,24 @@ for (const kind of databaseKinds) {
       expect((await look()).wanted).toEqual([idOf(2)]);
     });
 
+    test("a message that takes the place of another one has its cause, its attempts and the wish for it", async () => {
+      const { park, load, look } = await connector("replaced");
+      await park(message(1), message(2));
+      await state.parked.ask("replaced", { id: idOf(1) });
+      await park(
+        message(3, { replaces: idOf(1), cause: "behind", attempts: [] }),
+        message(4, { replaces: idOf(9), cause: "behind", attempts: [] }),
+      );
+      expect((await load()).entries.map(({ entry }) => entry.id)).toEqual([idOf(2), idOf(3), idOf(4)]);
+      expect((await look()).wanted).toEqual([idOf(3)]);
+      const { parked } = await state.parked.list("replaced", page);
+      expect(parked.map(({ cause, attempts }) => [cause, attempts.length])).toEqual([
+        ["refused", 1],
+        ["refused", 1],
+        ["behind", 0],
+      ]);
+    });
+
     test("cuts are kept until they are passed, and nothing is left of a connector that begins again", async () => {
       const { park, load, cuts } = await connector("cuts");
       const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxVersion: 10, isOfCopy: false };

@@ -94,6 +94,12 @@ export class ParkedEntries {
     this.options.changed();
   }
 
+  /** It is parked no more, and its rows come in another message. */
+  drop(entry: ParkedEntry): void {
+    this.parked.remove(entry);
+    this.#unreached.delete(entry.id);
+  }
+
   /** Rows of the stream up to this version are durable, and never come again. Returns whether messages wait for the stream. */
   passed(version: number): boolean {
     this.#passedVersion = version;

@@ -85,7 +85,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
 
   async begin(retried: readonly string[]): Promise<void> {
     for (const id of retried) await this.tools.place.store.delivered(id);
-    await Promise.all([this.parking.entries.load(), this.refused.load()]);
+    await Promise.all([this.parking.load(), this.refused.load()]);
     await this.retry.watch();
   }
 

@@ -1,5 +1,6 @@
 // Rows of which no message can be sent are parked, and so is what comes later of their keys. They are in the state before the transaction
-// that would have held them is committed. What comes again after a restart is known by its id, which is the message's Idempotency-Key.
+// that would have held them is committed. What comes again after a restart is known by its id, which is a change's Idempotency-Key. A row of a
+// copy that is read again, as of a later point, takes the place of what was parked of it.
 
 import { formatLsn } from "../../../change/lsn.ts";
 import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
@@ -10,10 +11,9 @@ import type { RetryView } from "../../delivery/parking/parking.ts";
 import { hasSpaceFor, parkingFull } from "../../delivery/parking/parking-limits.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
-import { IdempotencyKey } from "../../format/idempotency-key.ts";
 import type { KafkaTable } from "../message-writer.ts";
 import type { RefusedRecords } from "./refused-records.ts";
-import { rowName } from "./row-name.ts";
+import { nameOfParked, parkedId, rowName } from "./row-name.ts";
 import { storeRow } from "./stored-row.ts";
 
 export interface KafkaParkingOptions extends ParkedEntriesOptions {
@@ -35,7 +35,6 @@ const refusals: ReadonlySet<string> = new Set([
   "sink_schema_rejected",
   "sink_rejected_rows",
 ]);
-const noColumns: readonly number[] = [];
 
 /** Whether the error is the row's, or its table's: others can be sent. */
 export function isRefusal(error: unknown): error is MillraceError {
@@ -53,12 +52,21 @@ export class KafkaParking {
   readonly entries: ParkedEntries;
   /** Set where both are made. */
   retry: RetryView | null = null;
+  /** Rows of copies that were parked, by name: the last ones. Some may have been sent since. */
+  readonly #ofCopies = new Map<string, ParkedEntry>();
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #storing: Promise<void> | null = null;
 
   constructor(private readonly options: KafkaParkingOptions) {
     this.entries = new ParkedEntries(options);
+  }
+
+  /** What earlier sessions have parked. */
+  async load(): Promise<void> {
+    await this.entries.load(({ entry, isSettled }) => {
+      if (entry.isOfCopy && !isSettled) this.#ofCopies.set(nameOfParked(entry), entry);
+    });
   }
 
   /** Whether the row is not to be sent now: it is parked already, or waits behind one that is, and is parked by this call. */
@@ -70,15 +78,23 @@ export class KafkaParking {
     const isClear = (index: typeof parked) =>
       index.lacks(schema, name) || (hashes.length > 0 && index.isClearOf(schema, name, hashes));
     if (isClear(parked) && isClear(settled)) return false;
-    const id = idOf(table, row);
+    const id = parkedId(rowName(table, row), row);
     const place = { hashes, version: row.context.version };
     if (this.entries.has(id)) {
       if (this.entries.cameAgain(id, row.context.version)) this.retry?.reached();
       return true;
     }
-    if (parked.ahead(schema, name, place) === null) return false;
-    this.#park(table, row, "behind", id, []);
+    const earlier = this.#earlier(id, row);
+    if (earlier === null && parked.ahead(schema, name, place) === null) return false;
+    this.#park(table, row, "behind", [], earlier);
     return true;
+  }
+
+  /** The same row of a copy, as of another point. Null: none is parked, or it is being sent. */
+  #earlier(id: string, { context: { snapshot } }: PlannedRow): ParkedEntry | null {
+    const earlier = snapshot ? this.#ofCopies.get(nameOfParked({ id, isOfCopy: true })) : undefined;
+    if (!earlier || this.entries.parked.get(earlier.id) !== earlier) return null;
+    return this.retry?.isUnderWay(earlier) ? null : earlier;
   }
 
   /** No message of the row can be sent. Throws `error` where nothing is parked, and `parking_full`. */
@@ -86,7 +102,7 @@ export class KafkaParking {
     const { settings, nowMs } = this.options;
     if (!settings.parksRefused) throw error;
     const note = { at: new Date(nowMs()).toISOString(), error: error.message };
-    this.#park(table, row, "refused", idOf(table, row), [note]);
+    this.#park(table, row, "refused", [note], null);
   }
 
   get hasCapacity(): boolean {
@@ -102,20 +118,24 @@ export class KafkaParking {
     table: KafkaTable,
     row: PlannedRow,
     cause: ParkedCause,
-    id: string,
     attempts: readonly AttemptNote[],
+    replaced: ParkedEntry | null,
   ): void {
     const { connectorId, settings, refused } = this.options;
     const { schema, name } = table.relation;
     const body = storeRow(table.relation, row);
     const { parked } = this.entries;
+    const rowsName = rowName(table, row);
+    const id = parkedId(rowsName, row);
+    if (replaced) this.entries.drop(replaced);
     const request = { schema, table: name, idempotencyKey: id, body };
     // While messages are sent again there will be space.
     if (!this.retry?.isActive && !hasSpaceFor([request], parked, settings))
       throw parkingFull(connectorId, request, parked, settings);
     const entry = entryOf(table, row, id, body.length);
     parked.add(entry);
-    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts };
+    if (entry.isOfCopy) this.#ofCopies.set(rowsName, entry);
+    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts, replaces: replaced?.id ?? null };
     const { commitTimeUs } = row.moment;
     const position = row.position();
     const firstLsn = position ? formatLsn(position.commitLsn) : null;
@@ -123,7 +143,7 @@ export class KafkaParking {
       ...{ ...entry, ...facts, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
       body: new Uint8Array(compressed),
     }));
-    this.#waiting.push({ name: refused.isEmpty ? null : rowName(table, row), message, bytes: body.length });
+    this.#waiting.push({ name: refused.isEmpty ? null : rowsName, message, bytes: body.length });
     this.#waitingBytes += body.length;
     this.#storing ??= this.#store();
     this.options.changed();
@@ -160,13 +180,6 @@ function entryOf({ relation }: KafkaTable, row: PlannedRow, id: string, bytes: n
     ...{ isWide: hashes.length === 0, minVersion: version, maxVersion: version, versions: null },
     isOfCopy: snapshot,
   };
-}
-
-function idOf({ keyMaterial, identity: columns }: KafkaTable, row: PlannedRow): string {
-  const key = new IdempotencyKey(keyMaterial);
-  const { arena, identity, after, moment } = row;
-  key.addRow(arena, identity ?? after, identity ? columns : noColumns, moment);
-  return key.finish();
 }
 
 /** Types whose texts are JSON's numbers: int8, int2, int4. */
