@@ -18,13 +18,17 @@ const recordListTooLarge = 18;
 const unknownToAll = 12_345;
 
 /** So many messages of so many bytes, whose keys name the topic. */
-function batchOf(topic: string, messages: number, bytes: number): RecordBatch {
+function batchOf(topic: string, messages: number, bytes: number, names: string[] = []): RecordBatch {
   const batch = new RecordBatch();
   const key = new ByteWriter();
   key.all(Buffer.from(`key in ${topic}`));
   const value = new ByteWriter();
   value.all(new Uint8Array(bytes));
-  for (let i = 0; i < messages; i++) batch.add(key, value, noHeaders);
+  for (let i = 0; i < messages; i++)
+    batch.add(
+      ...([key, value, noHeaders] as const),
+      names[i] ? { name: names[i]!, lastVersion: 1, parkedId: null } : null,
+    );
   return batch;
 }
 
@@ -39,8 +43,19 @@ async function failureOf(
 /** `slept`: is told how long the sender waits, which it does not, in truth. */
 function senderTo(
   answers: Readonly<Record<string, number>>,
-  { slept, throttleMs }: { readonly slept: (ms: number) => void; readonly throttleMs: number },
+  {
+    slept,
+    throttleMs,
+    ...others
+  }: {
+    readonly slept: (ms: number) => void;
+    readonly throttleMs: number;
+    /** Default: with transactions. */
+    readonly transactionalId?: null;
+    readonly refused?: (name: string | null) => void;
+  },
 ) {
+  const { transactionalId = "t", refused } = others;
   const told: string[] = [];
   const connection = {
     send(...args: unknown[]) {
@@ -66,7 +81,7 @@ function senderTo(
     cluster as Cluster,
     producer as TransactionalProducer,
     {
-      ...{ transactionalId: "t", acks: "All", compression: "none", timeoutMs: 1_000 },
+      ...{ transactionalId, acks: "All", compression: "none", timeoutMs: 1_000 },
       ...{ maxRetries: 3, maxRetryMs: 100_000, initialBackoffMs: 1, maxBackoffMs: 1 },
       ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
       sleep: async (ms, signal) => {
@@ -78,6 +93,7 @@ function senderTo(
     },
     {
       ...{ sent() {}, halved() {}, committed() {} },
+      tooLarge: async (row) => refused?.(row?.name ?? null),
       retrying: (attempt, reason) => void (attempt !== null && told.push(reason)),
     },
   );
@@ -158,4 +174,27 @@ test("a broker that asks to wait is waited for, and nothing is sent meanwhile", 
   expect(told[0]).toMatch(
     /^Broker 1 takes no more for [45]\.\d s: a quota .* is used up\. Raise producer_byte_rate/,
   );
+});
+
+test.each([
+  ["with transactions, all that are refused are told", undefined, ["a", "b", "c", "d", null]],
+  ["without, those of one answer: what is behind them is not to go first", null, ["a", "d"]],
+] as const)("%s", async (_, transactionalId, expected) => {
+  const told: (string | null)[] = [];
+  const { sender } = senderTo(
+    { one: messageTooLarge, two: messageTooLarge },
+    {
+      ...{ slept() {}, throttleMs: 0, refused: (name) => told.push(name) },
+      ...(transactionalId === null ? { transactionalId } : {}),
+    },
+  );
+  const failure = await sendTo(
+    sender,
+    new Map([
+      [new PartitionQueue("one", 0), [batchOf("one", 3, 2_000, ["a", "b", "c"])]],
+      [new PartitionQueue("two", 0), [batchOf("two", 2, 2_000, ["d"])]],
+    ]),
+  );
+  expect(failure).toMatchObject({ code: "kafka_message_too_large" });
+  expect(told.toSorted()).toEqual([...expected].toSorted());
 });

@@ -1,7 +1,7 @@
 // Sends one round: to each leader the batches of its partitions, one of each at a time. A batch that was refused for a while goes again
 // with the same sequence number, so that a broker that has it already knows it.
 
-import { type Connection, ProtocolError } from "@platformatic/kafka";
+import type { Connection } from "@platformatic/kafka";
 import { GcPacer } from "../../../change/gc-pacer.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -10,10 +10,10 @@ import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { listed } from "../client/listed.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
-import { readSettings } from "../client/topics.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import { Throttle } from "./throttle.ts";
+import { RefusedBatch, type TooLarge, tellTooLarge } from "./too-large.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
 export interface SenderSettings {
@@ -52,22 +52,10 @@ export interface SenderEvents {
 const silenceMs = 2_000;
 /** Of one request, about. */
 const requestBytes = 4 * 1024 * 1024;
-/** What of a key is told. */
-const toldKeyBytes = 200;
 const maxSequence = 0x8000_0000;
 const tooLarge: ReadonlySet<string> = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"]);
 
 type Waiting = Map<PartitionQueue, RecordBatch[]>;
-
-/** A broker has refused the first batch of the partition. */
-class RefusedBatch extends ProtocolError {
-  constructor(
-    verdict: string,
-    readonly queue: PartitionQueue,
-  ) {
-    super(verdict as ConstructorParameters<typeof ProtocolError>[0], queue.topic);
-  }
-}
 
 export class RoundSender {
   readonly #garbage = new GcPacer();
@@ -101,9 +89,11 @@ export class RoundSender {
   async #deliver(waiting: Waiting): Promise<void> {
     const { monotonic, sleep, signal, maxRetries, maxRetryMs } = this.options;
     const begunMs = monotonic();
+    const refused: TooLarge[] = [];
     for (let attempt = 0; ; ) {
       signal.throwIfAborted();
-      const error = await this.#sendAll(waiting);
+      const error = await this.#sendAll(waiting, refused);
+      if (refused.length > 0) throw await tellTooLarge(refused, this.cluster, this.producer, this.events);
       if (error === null) {
         if (attempt > 0 || this.#isTold) this.events.retrying(null, "");
         this.#isTold = false;
@@ -111,21 +101,21 @@ export class RoundSender {
       }
       attempt++;
       const isOver = attempt > maxRetries || monotonic() - begunMs >= maxRetryMs;
-      if (!isPassing(error) || isOver) throw await this.#failure(error, waiting);
-      this.events.retrying(attempt, (await this.#failure(error, waiting)).message);
+      if (!isPassing(error) || isOver) throw this.#failure(error, waiting);
+      this.events.retrying(attempt, this.#failure(error, waiting).message);
       this.cluster.forgetRoles();
       await sleep(this.#backoff(attempt), signal);
     }
   }
 
   /** Returns what kept some of them from being taken; null: all are. */
-  async #sendAll(waiting: Waiting): Promise<unknown> {
+  async #sendAll(waiting: Waiting, refused: TooLarge[]): Promise<unknown> {
     try {
       await this.cluster.topics([...new Set([...waiting.keys()].map(({ topic }) => topic))]);
       const byLeader = Map.groupBy(waiting.keys(), ({ topic, partition }) =>
         this.cluster.leader(topic, partition),
       );
-      const sending = [...byLeader].map(([leader, queues]) => this.#sendTo(leader, queues, waiting));
+      const sending = [...byLeader].map(([leader, queues]) => this.#sendTo(leader, queues, waiting, refused));
       const errors = (await Promise.all(sending)).filter((error) => error !== null);
       // One that cannot be mended says more.
       return errors.find((error) => !isPassing(error)) ?? errors[0] ?? null;
@@ -134,7 +124,12 @@ export class RoundSender {
     }
   }
 
-  async #sendTo(leader: number, queues: readonly PartitionQueue[], waiting: Waiting): Promise<unknown> {
+  async #sendTo(
+    leader: number,
+    queues: readonly PartitionQueue[],
+    waiting: Waiting,
+    refused: TooLarge[],
+  ): Promise<unknown> {
     let over = new AbortController();
     let connection: Connection | null = null;
     try {
@@ -151,19 +146,26 @@ export class RoundSender {
         );
         over.abort();
         this.#throttle.asked(leader, throttleMs, this.options.monotonic());
-        let refused: unknown = null;
+        let failure: unknown = null;
         for (const [queue, batch] of request) {
           const verdict = verdicts.get(batch) ?? null;
           if (verdict === null) this.#taken(queue, batch, offsets.get(batch) ?? -1, waiting);
           else if (tooLarge.has(verdict) && this.#halve(queue, waiting)) continue;
-          else if (refused === null || isPassing(refused)) refused = new RefusedBatch(verdict, queue);
+          else {
+            const error = new RefusedBatch(verdict, queue.topic);
+            const isTooLarge = tooLarge.has(verdict);
+            if (isTooLarge) refused.push({ error, batch: waiting.get(queue)![0]! });
+            // Nothing of the transaction counts: the others go out, so that all that are too large are known.
+            if (isTooLarge && this.options.transactionalId !== null) this.#next(queue, waiting);
+            else if (failure === null || isPassing(failure)) failure = error;
+          }
         }
         for (const { bytes } of request.values()) {
           // The client has made a copy, too.
           this.#garbage.released(2 * bytes.length);
           releaseBytes(bytes);
         }
-        if (refused !== null) return refused;
+        if (failure !== null) return failure;
       }
       return null;
     } catch (error) {
@@ -251,42 +253,24 @@ export class RoundSender {
   }
 
   #taken(queue: PartitionQueue, { bytes }: PartitionBatch, offset: number, waiting: Waiting): void {
-    const [batch, ...rest] = waiting.get(queue)!;
+    const [batch] = waiting.get(queue)!;
     queue.offsets.took(batch!.count, offset);
     queue.sequence = (queue.sequence + batch!.count) % maxSequence;
     this.events.sent(batch!.count, bytes.length);
+    this.#next(queue, waiting);
+  }
+
+  /** It is done with the first batch. */
+  #next(queue: PartitionQueue, waiting: Waiting): void {
+    const [, ...rest] = waiting.get(queue)!;
     if (rest.length > 0) waiting.set(queue, rest);
     else waiting.delete(queue);
   }
 
-  async #failure(error: unknown, waiting: Waiting): Promise<MillraceError> {
+  #failure(error: unknown, waiting: Waiting): MillraceError {
     if (error instanceof MillraceError) return error;
     const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
-    const failure = this.producer.failure(error, `take messages of ${listed(topics)}`);
-    const isTooLarge = failure.code === "kafka_message_too_large" && error instanceof RefusedBatch;
-    return isTooLarge ? await this.#tooLarge(failure, error.queue, waiting) : failure;
-  }
-
-  /** Of a single message, as batches are halved until they are that. */
-  async #tooLarge(failure: MillraceError, queue: PartitionQueue, waiting: Waiting): Promise<MillraceError> {
-    const batch = waiting.get(queue)?.[0];
-    if (batch?.count !== 1) return failure;
-    const most = await this.#mostBytes(queue.topic).catch(() => undefined);
-    const limit = most === undefined ? "" : `, whose max.message.bytes is ${most}`;
-    const text =
-      `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes${limit} (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
-      `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
-      `kafka-configs.sh --alter --entity-type topics --entity-name ${queue.topic} --add-config max.message.bytes=${batch.bytes * 2}`;
-    await this.events.tooLarge?.(batch.firstRow, text);
-    return new MillraceError("kafka_message_too_large", text, { cause: failure });
-  }
-
-  async #mostBytes(topic: string): Promise<string | undefined> {
-    const key = "max.message.bytes";
-    const settings = await this.cluster.ask((connection) =>
-      readSettings(connection, "topic", [topic], [key]),
-    );
-    return settings.get(topic)?.get(key);
+    return this.producer.failure(error, `take messages of ${listed(topics)}`);
   }
 
   #backoff(attempt: number): number {
