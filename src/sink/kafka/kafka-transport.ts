@@ -76,6 +76,8 @@ class KafkaTransport implements Transport {
   readonly #receipts: KafkaReceipts | null;
   /** Null: it is not said where transactions begin and end. */
   #boundaries: BoundaryTopic | null = null;
+  /** A row's message was refused, and the next session knows. The record, or the end of a transaction, has no row. */
+  #isRefusalKnown = false;
 
   constructor(
     private readonly settings: KafkaSettings,
@@ -93,8 +95,9 @@ class KafkaTransport implements Transport {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
         committed: (ms) => tools.counts.committed(ms),
         halved: (bytes) => this.#log.limitBatches(bytes),
-        tooLarge: async (record, reason) => {
-          if (settings.parking.parksRefused) await this.#set?.refuse(record, reason);
+        tooLarge: async (row, reason) => {
+          if (!settings.parking.parksRefused || !this.#set) return;
+          if (await this.#set.refuse(row, reason)) this.#isRefusalKnown = true;
         },
         retrying: (attempt, reason) => {
           if (attempt !== null) tools.counts.retried();
@@ -104,7 +107,9 @@ class KafkaTransport implements Transport {
     );
     const parks = tools.parking !== undefined && settings.parking.parksRefused;
     this.#log = new ProducerLog(log, this.#session, (error) =>
-      events.failed(parks && error.code === "kafka_message_too_large" ? isSentAgain(error) : error),
+      events.failed(
+        this.#isRefusalKnown && error.code === "kafka_message_too_large" ? isSentAgain(error) : error,
+      ),
     );
     this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);

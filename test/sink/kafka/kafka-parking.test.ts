@@ -288,3 +288,22 @@ test("a row of a copy that is read again takes the place of what was parked of i
   expect(last.added.filter((text) => text !== "large")).toEqual(["b", "large too"]);
   await last.end();
 });
+
+test("a commit waits for what was parked before it, and not for what is parked meanwhile", async () => {
+  const parking = new MemoryParking();
+  const session = new Session(parking);
+  await session.set.begin([]);
+  let id = 1;
+  const answer = parking.answer.bind(parking);
+  parking.answer = (call) => {
+    const given = answer(call);
+    if (call.kind === "park" && id < 3) session.write(insert(++id, "large"));
+    return given;
+  };
+  session.write(insert(id, "large"));
+  await session.set.stored();
+  expect(parking.parkedEver.length).toBe(1);
+  await session.set.stored();
+  expect(parking.parkedEver.length).toBeGreaterThan(1);
+  await session.set.retry.stop(AbortSignal.timeout(1_000));
+});

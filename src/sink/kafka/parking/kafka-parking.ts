@@ -56,7 +56,13 @@ export class KafkaParking {
   readonly #ofCopies = new Map<string, ParkedEntry>();
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
-  #storing: Promise<void> | null = null;
+  /** How many were parked, and how many of them are in the state. */
+  #parked = 0;
+  #stored = 0;
+  #isStoring = false;
+  /** Why the state takes none. */
+  #failure: { readonly error: unknown } | null = null;
+  #waiters: { readonly count: number; readonly settled: PromiseWithResolvers<void> }[] = [];
 
   constructor(private readonly options: KafkaParkingOptions) {
     this.entries = new ParkedEntries(options);
@@ -109,9 +115,13 @@ export class KafkaParking {
     return this.#waitingBytes < mostWaitingBytes;
   }
 
-  /** Null: all that was parked is in the state. Otherwise resolves when it is. */
+  /** Null: all that was parked is in the state. Otherwise resolves when that is, whatever is parked from now on. */
   stored(): Promise<void> | null {
-    return this.#storing;
+    if (this.#stored === this.#parked) return null;
+    const settled = Promise.withResolvers<void>();
+    if (this.#failure) settled.reject(this.#failure.error);
+    else this.#waiters.push({ count: this.#parked, settled });
+    return settled.promise;
   }
 
   #park(
@@ -145,24 +155,31 @@ export class KafkaParking {
     }));
     this.#waiting.push({ name: refused.isEmpty ? null : rowsName, message, bytes: body.length });
     this.#waitingBytes += body.length;
-    this.#storing ??= this.#store();
+    this.#parked++;
+    if (!this.#isStoring) void this.#store();
     this.options.changed();
   }
 
   /** Ends when nothing waits. A failure ends the session. */
   async #store(): Promise<void> {
     const { store, refused } = this.options;
+    this.#isStoring = true;
     try {
       while (this.#waiting.length > 0) {
         const some = this.#waiting.splice(0, mostTogether);
         await store.park(await Promise.all(some.map(({ message }) => message)));
         await refused.forget(some.flatMap(({ name }) => name ?? []));
         for (const { bytes } of some) this.#waitingBytes -= bytes;
+        this.#stored += some.length;
+        const isThere = ({ count }: { readonly count: number }) => count <= this.#stored;
+        for (const { settled } of this.#waiters.filter(isThere)) settled.resolve();
+        this.#waiters = this.#waiters.filter((waiter) => !isThere(waiter));
       }
-      this.#storing = null;
+      this.#isStoring = false;
     } catch (error) {
+      this.#failure = { error };
       this.options.failed(error);
-      throw error;
+      for (const { settled } of this.#waiters.splice(0)) settled.reject(error);
     }
   }
 }
