@@ -159,6 +159,22 @@ describe("a message that is too large", () => {
   );
 });
 
+test("a checkpoint that its topic does not take stops the run, and says why", async () => {
+  await using at = await stage("small_checkpoints", table);
+  const topic = "millrace.checkpoints";
+  try {
+    await cluster.configureTopic(topic, { "max.message.bytes": 10 });
+    await at.sql("insert into t values (1, 1, '')");
+    const failed = async () => JSON.stringify(await at.call("GET", "")).includes('"failed"');
+    await waitFor("the end of the run", failed, wait);
+    expect(JSON.stringify(await at.call("GET", ""))).toContain(`is larger than topic ${topic} takes`);
+    expect(await at.parked()).toEqual([]);
+    expect(await seen(at)).toEqual([]);
+  } finally {
+    await cluster.configureTopic(topic, { "max.message.bytes": 1_048_588 });
+  }
+});
+
 test("rows of a schema that the registry refuses wait, and go out once it takes it", async () => {
   await using registry = new SchemaRegistryDouble();
   const avro = { schema_registry: { url: registry.url } };
