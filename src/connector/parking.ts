@@ -92,6 +92,8 @@ export type ParkingCall =
   | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
   /** What people ask for, and what they have discarded, both after these times. Answered with `ParkedWishes`. */
   | { readonly kind: "look"; readonly askedSince: string | null; readonly discardedSince: string | null }
+  /** All that nobody has asked for are asked for now. */
+  | { readonly kind: "ask" }
   /** The compressed body; null: it is not parked any more. */
   | { readonly kind: "body"; readonly id: string }
   | { readonly kind: "delivered"; readonly id: string }

@@ -93,6 +93,10 @@ export class MemoryParking {
         return null;
       case "look":
         return this.#look(call.askedSince, call.discardedSince);
+      case "ask":
+        this.#clock++;
+        for (const each of this.parked) each.asked ??= this.#clock;
+        return null;
       case "body": {
         const kept = this.kept.get(call.id);
         return kept?.state === "parked" ? kept.message.body : null;

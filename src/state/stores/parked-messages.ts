@@ -162,7 +162,7 @@ export class ParkedMessages {
  * The time of a wish: later than that of every one before. Those of a connector are made one after the other, so that a run that has seen
  * one has seen all of an earlier time.
  */
-async function nextTime(transaction: Database, connectorId: string): Promise<string> {
+export async function nextTime(transaction: Database, connectorId: string): Promise<string> {
   await transaction.execute(
     sql`select pg_advisory_xact_lock(hashtextextended(${`millrace parked ${connectorId}`}, 0))`,
   );

@@ -18,6 +18,7 @@ import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
+import { nextTime } from "./parked-messages.ts";
 
 /** Entries of a page. */
 const pageSize = 5_000;
@@ -73,6 +74,14 @@ export class RunParking {
         return await stored(this.#load(connectorId, call.after));
       case "look":
         return await stored(this.#look(connectorId, call.askedSince, call.discardedSince));
+      case "ask":
+        return await write((database) =>
+          database.transaction(async (transaction) => {
+            const at = await nextTime(transaction, connectorId);
+            await transaction.execute(sql`update ${parkedMessages} set asked_at = ${at}::timestamptz
+              where connector_id = ${connectorId} and state = 'parked' and asked_at is null`);
+          }),
+        );
       case "body":
         return await stored(this.#body(connectorId, call.id));
       case "cuts":

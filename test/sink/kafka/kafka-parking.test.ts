@@ -65,7 +65,7 @@ class Session {
   /** Of the message that was added last. */
   #row: MessageRow | null = null;
 
-  constructor(parking: MemoryParking) {
+  constructor(parking: MemoryParking, retryEveryMs = 0) {
     const store = parkingStoreOf(async (call) => parking.answer(call));
     const events = {
       ...{ retrying: () => {}, warning: () => {} },
@@ -82,7 +82,11 @@ class Session {
     };
     const place = { connectorId: "rig", store };
     const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken: null };
-    this.set = new KafkaParkingSet(settings, events, tools);
+    const { connectorId, sender } = settings;
+    this.set = new KafkaParkingSet(
+      { connectorId, sender, parking: { ...settings.parking, retryEveryMs } },
+      ...([events, tools] as const),
+    );
     const log = {
       add: (...message: Parameters<ProducerLog["add"]>) => {
         this.#row = message[4] ?? null;
@@ -305,5 +309,65 @@ test("a commit waits for what was parked before it, and not for what is parked m
   expect(parking.parkedEver.length).toBe(1);
   await session.set.stored();
   expect(parking.parkedEver.length).toBeGreaterThan(1);
-  await session.set.retry.stop(AbortSignal.timeout(1_000));
+  await session.end();
+});
+
+/** A session that has sent these again, and has committed nothing. */
+async function retrying(parking: MemoryParking, texts: readonly string[], everyMs = 0): Promise<Session> {
+  const session = new Session(parking, everyMs);
+  await session.set.begin([]);
+  session.set.passed(Number.MAX_SAFE_INTEGER);
+  await waitFor("the retry", () => session.added.length >= texts.length, { timeoutMs: 5_000 });
+  expect(session.added.toSorted()).toEqual(texts.toSorted());
+  return session;
+}
+
+async function parkAll(parking: MemoryParking): Promise<void> {
+  const session = new Session(parking);
+  await session.set.begin([]);
+  session.write(insert(1, "large 1"), insert(2, "large 2"), insert(1, "behind 1"));
+  await session.end();
+}
+
+const asked = (parking: MemoryParking) => parking.parked.filter((each) => each.asked !== null).length;
+
+test.each([["asked for"], ["due"]])(
+  "a retry that was %s is gone through until it is committed, whatever ends a session",
+  async (cause) => {
+    const parking = new MemoryParking();
+    await parkAll(parking);
+    const all = ["large 1", "behind 1", "large 2"];
+    if (cause === "asked for") parking.ask();
+    const first = await retrying(parking, all, cause === "due" ? 1 : 0);
+    // The session notes what there is to note.
+    await Bun.sleep(50);
+    await first.end();
+    expect(asked(parking)).toBe(3);
+    const next = await retrying(parking, all);
+    next.set.committed(next.set.retried());
+    await waitFor("the state to know", () => parking.parked.length === 0);
+    await next.end();
+  },
+);
+
+test("a retry that a broker refuses keeps what waits behind it, and no others, until it is asked for again", async () => {
+  const parking = new MemoryParking();
+  await parkAll(parking);
+  parking.ask();
+  const first = await retrying(parking, ["large 1", "behind 1", "large 2"]);
+  await Bun.sleep(50);
+  const { id } = parking.parked[0]!.message;
+  expect(await first.set.refuse({ name: id, lastVersion: 0, parkedId: id }, "still too large")).toBe(true);
+  await first.end();
+  expect(parking.parked.map(({ attempts }) => attempts.at(-1)?.error)).toEqual([
+    ...["still too large", "too large", undefined],
+  ]);
+  const next = await retrying(parking, ["large 2"]);
+  next.set.committed(next.set.retried());
+  await waitFor("the round to end", () => asked(parking) === 0 && parking.cuts.size === 0);
+  expect([next.added, parking.parked.length]).toEqual([["large 2"], 2]);
+  parking.ask();
+  await waitFor("the next retry", () => next.added.length === 3, { timeoutMs: 5_000 });
+  expect(next.added.slice(1)).toEqual(["large 1", "behind 1"]);
+  await next.end();
 });

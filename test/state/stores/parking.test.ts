@@ -200,6 +200,16 @@ for (const kind of databaseKinds) {
       ]);
     });
 
+    test("a run asks for what nobody has asked for, later than all that was asked for", async () => {
+      const { park, look } = await connector("due");
+      await park(message(1), message(2), message(3));
+      await state.parked.ask("due", { id: idOf(2) });
+      const { askedUntil } = await look();
+      await state.parking.answer("due", { kind: "ask" }, null);
+      expect((await look(askedUntil)).wanted).toEqual([idOf(1), idOf(3)]);
+      expect((await look()).wanted).toEqual([idOf(1), idOf(2), idOf(3)]);
+    });
+
     test("cuts are kept until they are passed, and nothing is left of a connector that begins again", async () => {
       const { park, load, cuts } = await connector("cuts");
       const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxVersion: 10, isOfCopy: false };

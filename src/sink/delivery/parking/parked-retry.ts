@@ -19,8 +19,10 @@ export interface ParkedRetryOptions {
   readonly policy: RetryPolicy;
   /** Messages on their way at once. */
   readonly maxInFlight: number;
-  /** All are tried again so often; 0: never. */
+  /** All are asked for so often; 0: never. */
   readonly everyMs: number;
+  /** The retry of an earlier run met its refusal, and was ended by it: it goes along with no other message. Absent: none was. */
+  readonly isHeld?: (entry: ParkedEntry) => boolean;
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly random: () => number;
@@ -152,16 +154,20 @@ export class ParkedRetry implements RetryView {
   async #look(): Promise<void> {
     const { entries, store, everyMs, monotonic } = this.options;
     await this.#noting;
+    if (everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs) {
+      this.#lastRoundMs = monotonic();
+      await store.ask();
+    }
     const wishes = await store.look(this.#askedUntil, this.#discardedUntil);
     const { wanted, askedUntil } = wishes;
     this.#discardedUntil = wishes.discardedUntil ?? this.#discardedUntil;
     for (const id of wishes.discarded) this.#drop(entries.parked.get(id));
     for (const entry of entries.takeReleased()) if (entries.parked.get(entry.id)) this.#want(entry);
-    const isRound = everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs;
-    if (isRound) this.#lastRoundMs = monotonic();
-    const asked = isRound ? [...entries.parked.all()] : wanted.map((id) => entries.parked.get(id));
     if (askedUntil !== null) this.#askedUntil = askedUntil;
-    for (const entry of asked) if (entry) this.#want(entry);
+    for (const id of wanted) {
+      const entry = entries.parked.get(id);
+      if (entry) this.#want(entry);
+    }
     this.#pump();
   }
 
@@ -177,11 +183,13 @@ export class ParkedRetry implements RetryView {
   #want(entry: ParkedEntry): void {
     if (this.#isStopping || this.isUnderWay(entry)) return;
     this.#wanted.add(entry);
-    for (const first of this.options.entries.parked.firsts(entry)) this.#makeReady(first);
+    for (const first of this.options.entries.parked.firsts(entry)) this.#go(first);
   }
 
-  #makeReady(entry: ParkedEntry): void {
+  /** Nothing has to go before it. */
+  #go(entry: ParkedEntry): void {
     if (this.#isStopping || this.#sending.has(entry)) return;
+    if (!this.#wanted.has(entry) && this.options.isHeld?.(entry)) return;
     this.#wanted.add(entry);
     (this.options.entries.isReached(entry) ? this.#ready : this.#early).add(entry);
   }
@@ -239,7 +247,7 @@ export class ParkedRetry implements RetryView {
     entries.settle(entry);
     this.#wanted.delete(entry);
     this.#early.delete(entry);
-    for (const freed of entries.parked.freed(entry)) this.#makeReady(freed);
+    for (const freed of entries.parked.freed(entry)) this.#go(freed);
   }
 
   /** `discarded`: nobody wants it sent any more. */

@@ -20,6 +20,8 @@ export interface ParkingStore {
   park(messages: readonly ParkedMessage[]): Promise<void>;
   /** `askedSince`: what was asked for later; null: all. `discardedSince`: what was discarded then and later; null: in the last minutes. */
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
+  /** Asks for all that are parked and that nobody has asked for. */
+  ask(): Promise<void>;
   body(id: string): Promise<Uint8Array | null>;
   delivered(id: string): Promise<void>;
   /** One that is not parked any more stays as it is. */
@@ -40,6 +42,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     park: (messages) => tell({ kind: "park", messages }),
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
+    ask: () => tell({ kind: "ask" }),
     body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
     delivered: (id) => tell({ kind: "delivered", id }),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),

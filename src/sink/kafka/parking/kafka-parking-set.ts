@@ -17,6 +17,7 @@ import type { ParkingAtCommit } from "../checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { isRefusal, KafkaParking } from "./kafka-parking.ts";
 import { type MessageRow, RefusedRecords } from "./refused-records.ts";
+import { nameOfParked } from "./row-name.ts";
 import { loadRow } from "./stored-row.ts";
 
 export interface KafkaParkingTools {
@@ -41,6 +42,8 @@ export class KafkaParkingSet implements ParkingAtCommit {
   /** Added, and parked as far as the state knows. */
   readonly #retried = new Set<string>();
   #waiters: (() => void)[] = [];
+  /** All that was asked for until then was added, and is not committed. */
+  #triedUntil: string | null = null;
 
   constructor(
     { connectorId, parking: settings, sender }: Pick<KafkaSettings, "connectorId" | "parking" | "sender">,
@@ -72,8 +75,9 @@ export class KafkaParkingSet implements ParkingAtCommit {
     this.retry = new ParkedRetry({
       entries: this.parking.entries,
       stored: async () => void (await this.parking.stored()),
-      // The state is told after the commit.
-      store: taken ? store : { ...store, delivered: async () => {} },
+      // With transactions the state is told after the commit.
+      store: { ...store, ...(taken ? {} : { delivered: async () => {} }), tried: this.#tried },
+      isHeld: (entry) => this.refused.isHeld(nameOfParked(entry)),
       attempt: this.#attempt,
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,
@@ -107,7 +111,11 @@ export class KafkaParkingSet implements ParkingAtCommit {
     if (row === null) return false;
     const note = { at: new Date(this.tools.nowMs()).toISOString(), error: reason };
     if (row.parkedId === null) await this.refused.add(row, reason);
-    else await this.tools.place.store.refused(row.parkedId, [note], this.retry.askedUntil);
+    else {
+      await this.refused.hold(row.name, reason);
+      // Others that were asked for are tried in the next session.
+      await this.tools.place.store.refused(row.parkedId, [note], this.retry.askedUntil ?? this.#triedUntil);
+    }
     return true;
   }
 
@@ -142,6 +150,15 @@ export class KafkaParkingSet implements ParkingAtCommit {
     if (taken) await taken();
     else this.events.commit();
     return { kind: "delivered" };
+  };
+
+  /** What is rolled back is asked for still. */
+  readonly #tried = async (askedUntil: string): Promise<void> => {
+    this.#triedUntil = askedUntil;
+    while (this.#retried.size > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    await this.tools.place.store.tried(askedUntil);
+    await this.refused.release();
+    this.#triedUntil = null;
   };
 
   #refused(error: unknown): AttemptOutcome {

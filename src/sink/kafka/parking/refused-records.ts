@@ -1,6 +1,7 @@
 // Messages that brokers have refused as too large. A round that has one fails as a whole, and the run connects anew: then the row comes again,
 // and is parked. So what was refused is in the state, where requests of webhooks are that were cut: a fact that outlives the run. It is
-// forgotten once the row is parked, as that is known from then on.
+// forgotten once the row is parked, as that is known from then on. A parked message whose retry is refused is held: until the retry has been gone
+// through, it is sent only where it was asked for itself.
 
 import type { RequestCut } from "../../../connector/parking.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
@@ -18,7 +19,11 @@ export interface MessageRow {
 interface Refusal {
   readonly reason: string;
   readonly lastVersion: number;
+  readonly isHold: boolean;
 }
+
+/** Marks a hold in the state. */
+const held = "held";
 
 export class RefusedRecords {
   /** By name. */
@@ -31,8 +36,11 @@ export class RefusedRecords {
     for (let after: string | null | undefined; after !== null; ) {
       const page = await this.store.cuts(after ?? null);
       for (const { key, parts, maxVersion } of page.cuts) {
+        const [reason = "", mark] = parts;
+        const isHold = mark === held;
         // Earlier versions have named them otherwise: brokers refuse these once more.
-        if (parts.length === 1) this.#refusals.set(key, { reason: parts[0]!, lastVersion: maxVersion });
+        if (isHold || parts.length === 1)
+          this.#refusals.set(key, { reason, lastVersion: maxVersion, isHold });
       }
       after = page.next;
     }
@@ -44,21 +52,47 @@ export class RefusedRecords {
 
   /** It is durable on return. */
   async add({ name, lastVersion }: MessageRow, reason: string): Promise<void> {
-    this.#refusals.set(name, { reason, lastVersion });
-    await this.store.cut({
-      ...{ key: name, parts: [reason], maxVersion: lastVersion, isOfCopy: false },
-    } satisfies RequestCut);
+    await this.#add(name, { reason, lastVersion, isHold: false });
+  }
+
+  /** A retry of the parked row was refused. It is durable on return. */
+  async hold(name: string, reason: string): Promise<void> {
+    // What is parked is mostly passed.
+    await this.#add(name, { reason, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
+  }
+
+  /** All that was asked for was tried. */
+  async release(): Promise<void> {
+    await this.forget([...this.#refusals].flatMap(([name, { isHold }]) => (isHold ? [name] : [])));
   }
 
   /** Why a message of the row was refused; null: it was not. */
   reasonOf(name: string): string | null {
-    return this.#refusals.get(name)?.reason ?? null;
+    const refusal = this.#refusals.get(name);
+    return refusal && !refusal.isHold ? refusal.reason : null;
+  }
+
+  /** The message of a row that is parked is not to go along with others. */
+  isHeld(name: string): boolean {
+    return this.#refusals.has(name);
   }
 
   /** They are parked, durably. */
   async forget(names: readonly string[]): Promise<void> {
     const known = names.filter((name) => this.#refusals.delete(name));
     if (known.length > 0) await this.store.uncut(known);
+  }
+
+  async #add(name: string, refusal: Refusal): Promise<void> {
+    this.#refusals.set(name, refusal);
+    const { reason, lastVersion: maxVersion, isHold } = refusal;
+    const cut: RequestCut = {
+      key: name,
+      parts: isHold ? [reason, held] : [reason],
+      maxVersion,
+      isOfCopy: false,
+    };
+    await this.store.cut(cut);
   }
 
   /** Rows of the stream up to this version never come again. */
