@@ -157,6 +157,57 @@ describe("a message that is too large", () => {
       await waitFor("all rows", async () => (await count()) === 3, wait);
     },
   );
+
+  test("for the topic still, does not keep others from being sent again", async () => {
+    await cluster.createTopic("mixed.t", { config: { "max.message.bytes": "20000" } });
+    await using at = await stage("mixed", table);
+    await at.sql(`insert into t values (1, 1, ${noise(200_000)}), (2, 2, ${noise(60_000)}), (3, 3, '')`);
+    await waitFor("the parked rows", async () => (await at.parked()).length === 2, wait);
+    await at.sql("update t set n = 10, v = '' where id = 1");
+    await waitFor("the row behind", async () => (await at.parked()).length === 3, wait);
+    await cluster.configureTopic("mixed.t", { "max.message.bytes": "70000" });
+    await at.call("POST", "/parked/retry", {});
+    await waitFor("the smaller row", async () => (await at.parked()).length === 2, wait);
+    expect(await seen(at)).toEqual(["2:2", "3:3"]);
+    const isAsked = async () => (await at.parked()).some(({ state }) => state !== "Parked");
+    await waitFor("the end of the retry", async () => !(await isAsked()), wait);
+    const [first, second] = await at.parked();
+    expect([first!.attempts.length, second!.attempts.length]).toEqual([2, 0]);
+    await cluster.configureTopic("mixed.t", { "max.message.bytes": "1000000" });
+    await at.call("POST", "/parked/retry", {});
+    await waitFor("the parking to be empty", async () => (await at.parked()).length === 0, wait);
+    await waitFor("all rows", async () => (await seen(at)).length === 4, wait);
+    expect((await at.rows()).filter(({ id }) => id === 1).map(({ n }) => n)).toEqual([1, 10]);
+  });
+
+  test.each(["native", "debezium"])(
+    "for the topic, in a copy beside the stream in %s form, is parked once, and the copy ends",
+    async (format) => {
+      const id = `copied_${format}`;
+      await using at = await stage(id, table, { format: { [format]: {} } });
+      await at.sql(`insert into t select i, i, case when i % 40 = 0 then ${noise(64_000)} else '' end
+        from generate_series(1, 200) as i`);
+      const count = async () => (await at.rows()).length;
+      await waitFor("all rows", async () => (await count()) === 200, wait);
+      await cluster.configureTopic(`${id}.t`, { "max.message.bytes": "20000" });
+      const { id: task } = (await at.call("POST", "/tasks", {
+        Snapshot: { schema: "public", name: "t" },
+      })) as { id: string };
+      const isDone = async () =>
+        ((await at.call("GET", `/tasks/${task}`)) as { state: unknown }).state === "Done";
+      await waitFor("the copy", isDone, wait);
+      const parked = await at.parked();
+      expect(parked.map(({ keys }) => keys)).toEqual([40, 80, 120, 160, 200].map((key) => [{ id: key }]));
+      expect(parked.every(({ cause }) => cause === "refused")).toBe(true);
+      await waitFor("the other rows", async () => (await count()) === 395, wait);
+      await cluster.configureTopic(`${id}.t`, { "max.message.bytes": "1000000" });
+      await at.call("POST", "/parked/retry", {});
+      await waitFor("the parking to be empty", async () => (await at.parked()).length === 0, wait);
+      await waitFor("each row twice", async () => (await count()) === 400, wait);
+      await at.sql("update t set n = n + 100 where id = 40");
+      await waitFor("a change of a row that was refused", async () => (await count()) === 401, wait);
+    },
+  );
 });
 
 test("a checkpoint that its topic does not take stops the run, and says why", async () => {
