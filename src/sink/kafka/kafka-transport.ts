@@ -96,8 +96,9 @@ class KafkaTransport implements Transport {
         committed: (ms) => tools.counts.committed(ms),
         halved: (bytes) => this.#log.limitBatches(bytes),
         tooLarge: async (row, reason) => {
-          if (!settings.parking.parksRefused || !this.#set) return;
-          if (await this.#set.refuse(row, reason)) this.#isRefusalKnown = true;
+          // What is parked already is noted also where nothing more is: otherwise the next run would meet it again.
+          const isNoted = settings.parking.parksRefused || (row?.parkedId ?? null) !== null;
+          if (isNoted && (await this.#set?.refuse(row, reason))) this.#isRefusalKnown = true;
         },
         retrying: (attempt, reason) => {
           if (attempt !== null) tools.counts.retried();

@@ -17,7 +17,6 @@ import type { ParkingAtCommit } from "../checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { isRefusal, KafkaParking } from "./kafka-parking.ts";
 import { type MessageRow, RefusedRecords } from "./refused-records.ts";
-import { nameOfParked } from "./row-name.ts";
 import { loadRow } from "./stored-row.ts";
 
 export interface KafkaParkingTools {
@@ -77,7 +76,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
       stored: async () => void (await this.parking.stored()),
       // With transactions the state is told after the commit.
       store: { ...store, ...(taken ? {} : { delivered: async () => {} }), tried: this.#tried },
-      isHeld: (entry) => this.refused.isHeld(nameOfParked(entry)),
+      isHeld: (entry) => this.refused.isHeld(entry.id),
       attempt: this.#attempt,
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,
@@ -112,7 +111,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
     const note = { at: new Date(this.tools.nowMs()).toISOString(), error: reason };
     if (row.parkedId === null) await this.refused.add(row, reason);
     else {
-      await this.refused.hold(row.name, reason);
+      await this.refused.hold(row.parkedId, reason);
       // Others that were asked for are tried in the next session.
       await this.tools.place.store.refused(row.parkedId, [note], this.retry.askedUntil ?? this.#triedUntil);
     }

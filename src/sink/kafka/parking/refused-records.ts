@@ -26,7 +26,7 @@ interface Refusal {
 const held = "held";
 
 export class RefusedRecords {
-  /** By name. */
+  /** By name; holds by the ids of their messages. */
   readonly #refusals = new Map<string, Refusal>();
 
   constructor(private readonly store: Pick<ParkingStore, "cuts" | "cut" | "uncut">) {}
@@ -55,10 +55,10 @@ export class RefusedRecords {
     await this.#add(name, { reason, lastVersion, isHold: false });
   }
 
-  /** A retry of the parked row was refused. It is durable on return. */
-  async hold(name: string, reason: string): Promise<void> {
+  /** A retry of the parked message was refused. It is durable on return. */
+  async hold(id: string, reason: string): Promise<void> {
     // What is parked is mostly passed.
-    await this.#add(name, { reason, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
+    await this.#add(id, { reason, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
   }
 
   /** All that was asked for was tried. */
@@ -72,9 +72,9 @@ export class RefusedRecords {
     return refusal && !refusal.isHold ? refusal.reason : null;
   }
 
-  /** The message of a row that is parked is not to go along with others. */
-  isHeld(name: string): boolean {
-    return this.#refusals.has(name);
+  /** The parked message is not to go along with others. */
+  isHeld(id: string): boolean {
+    return this.#refusals.has(id);
   }
 
   /** They are parked, durably. */
