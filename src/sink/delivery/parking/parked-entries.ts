@@ -17,6 +17,8 @@ export interface ParkedEntriesOptions {
   readonly monotonic: () => number;
   /** What is parked has changed. */
   readonly changed: () => void;
+  /** What comes again after a restart counts anew: a change is not sent again before the checkpoint is past it. Absent: it need not wait. */
+  readonly waitsForCheckpoint?: boolean;
 }
 
 export class ParkedEntries {
@@ -82,8 +84,9 @@ export class ParkedEntries {
   }
 
   /** Whether all rows of its keys that came before it are delivered, and none of them comes again. */
-  isReached({ id, maxVersion }: ParkedEntry): boolean {
-    return maxVersion <= this.#passedVersion || !this.#unreached.has(id);
+  isReached({ id, maxVersion, isOfCopy }: ParkedEntry): boolean {
+    if (maxVersion <= this.#passedVersion) return true;
+    return (isOfCopy || !this.options.waitsForCheckpoint) && !this.#unreached.has(id);
   }
 
   /** The message is delivered or discarded. */
@@ -103,7 +106,7 @@ export class ParkedEntries {
   /** Rows of the stream up to this version are durable, and never come again. Returns whether messages wait for the stream. */
   passed(version: number): boolean {
     this.#passedVersion = version;
-    return this.#unreached.size > 0;
+    return this.options.waitsForCheckpoint ? this.parked.size > 0 : this.#unreached.size > 0;
   }
 
   /** Forgets what never comes again, now and then. Returns whether it did. `hasLeft`: something else is to be forgotten. */

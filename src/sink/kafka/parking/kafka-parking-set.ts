@@ -60,15 +60,10 @@ export class KafkaParkingSet implements ParkingAtCommit {
     };
     const failed = (error: unknown) => events.failed(toMillraceError(error));
     const { refused } = this;
+    // With transactions the record says what was sent again.
+    const waitsForCheckpoint = taken !== null;
     this.parking = new KafkaParking({
-      connectorId,
-      store,
-      settings,
-      refused,
-      monotonic,
-      nowMs,
-      changed,
-      failed,
+      ...{ connectorId, store, settings, refused, monotonic, nowMs, changed, failed, waitsForCheckpoint },
     });
     const { initialBackoffMs, maxBackoffMs } = sender;
     this.retry = new ParkedRetry({

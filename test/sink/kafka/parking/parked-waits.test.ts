@@ -1,0 +1,148 @@
+// What a row that is parked, and one that is sent again, have to wait for, over a parking in memory.
+
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { MillraceError } from "../../../../src/errors/millrace-error.ts";
+import { sleep } from "../../../../src/sink/delivery/order/sleep.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
+import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
+import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
+import { KafkaOutlet } from "../../../../src/sink/kafka/kafka-outlet.ts";
+import { kafkaSettings } from "../../../../src/sink/kafka/kafka-settings.ts";
+import { MessageHeaders } from "../../../../src/sink/kafka/message-headers.ts";
+import type { KafkaTable } from "../../../../src/sink/kafka/message-writer.ts";
+import { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import { PartitionQueue } from "../../../../src/sink/kafka/produce/round.ts";
+import { batches, type FixtureChange, relation, transaction } from "../../../support/batch-fixture.ts";
+import { MemoryParking } from "../../../support/memory-parking.ts";
+import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+
+const relationOfT = relation("t", [
+  ["id", 23, "integer"],
+  ["v", 25, "text"],
+]);
+const kafka = {
+  ...{ connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} },
+  on_exhausted: { park: { max_messages: 3 } },
+};
+const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
+const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
+const table: KafkaTable = {
+  ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
+  ...{
+    key: null,
+    headers: new MessageHeaders(settings.messages, source),
+    queues: [new PartitionQueue("t", 0)],
+  },
+};
+const tooLarge = new MillraceError("kafka_message_too_large", "too large");
+const insert = (id: number, v = "large"): FixtureChange => ({
+  ...{ kind: "insert", relation: relationOfT },
+  after: [String(id), v],
+});
+
+/** Rows that hold "large" are refused. */
+class Session {
+  readonly sent: string[] = [];
+  readonly set: KafkaParkingSet;
+  readonly outlet: KafkaOutlet;
+
+  /** `sendAgain`: what is called of a message that is sent again. */
+  constructor(parking: MemoryParking, isTransactional: boolean, sendAgain: () => Promise<void>) {
+    const store = parkingStoreOf(async (call) => parking.answer(call));
+    const events = { retrying: () => {}, warning: () => {}, commit: () => {}, failed: () => {} };
+    const add = async (_: unknown, row: PlannedRow, __: string, added: () => void) => {
+      await sendAgain();
+      this.sent.push(textOf(row));
+      added();
+    };
+    const taken = isTransactional ? null : async () => {};
+    const place = { connectorId: "rig", store };
+    const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken };
+    this.set = new KafkaParkingSet(settings, events, tools);
+    const addRow = (_: unknown, row: PlannedRow) => {
+      if (textOf(row).includes("large")) throw tooLarge;
+      this.sent.push(textOf(row));
+      return 1;
+    };
+    this.outlet = new KafkaOutlet({
+      ...{ sent: () => () => {}, countEvery: 100, writer: { addRow }, parking: this.set.parking },
+      ...{ log: { hasCapacity: true, untilCapacity: async () => {}, isOver: false }, book: null, seal: null },
+      flushIntervalMs: 5,
+    });
+  }
+
+  write(...changes: FixtureChange[]): void {
+    const rows = new ChangeRows(1, settings.encoding, [], null);
+    const outlet = { addRow: this.outlet.addRow.bind(this.outlet), addBoundary() {}, tookVersion() {} };
+    const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
+    for (const batch of batches([transaction(1, changes)], { from }))
+      for (let i = 0; i < batch.count; i++)
+        rows.add(batch, i, table, {
+          ...outlet,
+          ...{ seal() {}, hasCapacity: true, untilCapacity: async () => {} },
+        });
+  }
+
+  async end(): Promise<void> {
+    await this.set.stored();
+    await this.set.retry.stop(AbortSignal.timeout(1_000));
+  }
+}
+
+function textOf({ arena, after: { starts, lengths } }: PlannedRow): string {
+  return new TextDecoder().decode(arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
+}
+
+let parking: MemoryParking;
+/** A message is sent again once it has resolved. */
+let gate: PromiseWithResolvers<void>;
+let sessions: Session[];
+
+beforeEach(() => {
+  parking = new MemoryParking();
+  gate = Promise.withResolvers();
+  sessions = [];
+});
+afterEach(async () => {
+  gate.resolve();
+  for (const session of sessions) await session.end();
+});
+
+async function begin(isTransactional: boolean): Promise<Session> {
+  const session = new Session(parking, isTransactional, () => gate.promise);
+  sessions.push(session);
+  await session.set.begin([]);
+  return session;
+}
+
+const isTried = (session: Session) =>
+  waitFor("the retry", () => session.set.retry.isActive, { timeoutMs: 5_000 });
+
+const changes = [insert(1, "a"), insert(1), insert(2, "b")];
+
+test.each([["this"], ["an earlier"]])(
+  "without transactions a row that %s session has parked is sent again once no earlier one of its key can come again",
+  async (which) => {
+    gate.resolve();
+    if (which === "an earlier") {
+      const first = await begin(false);
+      first.write(...changes);
+      await first.end();
+    }
+    const session = await begin(false);
+    session.write(...changes);
+    await session.set.stored();
+    parking.ask();
+    await isTried(session);
+    expect([session.set.retry.awaitsStream, session.sent]).toEqual([true, ["a", "b"]]);
+    const { maxVersion } = parking.parkedEver[0]!;
+    session.set.passed(maxVersion - 1);
+    expect(session.set.retry.awaitsStream).toBe(true);
+    session.set.passed(maxVersion);
+    await waitFor("the row", () => parking.parked.length === 0);
+    expect(session.sent).toEqual(["a", "b", "large"]);
+  },
+);
