@@ -66,7 +66,7 @@ export class KafkaOutlet implements Outlet {
     const { log, parking, book } = this.options;
     await log.untilCapacity();
     // Where that fails the session ends.
-    if (parking && !parking.hasCapacity) await parking.stored()?.catch(() => undefined);
+    if (parking && !parking.hasCapacity) await parking.untilCapacity().catch(() => undefined);
     if (!log.isOver) await book?.untilSpace();
   }
 

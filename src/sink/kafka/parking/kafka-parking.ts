@@ -30,6 +30,8 @@ export interface KafkaParkingOptions extends ParkedEntriesOptions {
 const mostTogether = 100;
 /** What may wait for the state. */
 const mostWaitingBytes = 8 * 1024 * 1024;
+/** The end of the retry ends the wait. */
+const never = AbortSignal.any([]);
 const refusals: ReadonlySet<string> = new Set([
   "kafka_message_too_large",
   "sink_schema_rejected",
@@ -112,7 +114,20 @@ export class KafkaParking {
   }
 
   get hasCapacity(): boolean {
-    return this.#waitingBytes < mostWaitingBytes;
+    return this.#waitingBytes < mostWaitingBytes && !this.#awaitsSpace;
+  }
+
+  /** Resolves when the state has what was parked, and messages that are sent again have made space for it. Throws what the state throws. */
+  async untilCapacity(): Promise<void> {
+    if (this.#waitingBytes >= mostWaitingBytes) await this.stored();
+    while (this.#awaitsSpace) await this.retry?.change(never);
+  }
+
+  /** More is parked than may be. Messages that wait for the stream make no space while it waits. */
+  get #awaitsSpace(): boolean {
+    const { retry } = this;
+    if (!retry?.isActive || retry.isOver || retry.awaitsStream) return false;
+    return !hasSpaceFor([], this.entries.parked, this.options.settings);
   }
 
   /** Null: all that was parked is in the state. Otherwise resolves when that is, whatever is parked from now on. */
@@ -139,7 +154,7 @@ export class KafkaParking {
     const id = parkedId(rowsName, row);
     if (replaced) this.entries.drop(replaced);
     const request = { schema, table: name, idempotencyKey: id, body };
-    // While messages are sent again there will be space.
+    // While messages are sent again there will be space, for which the next row waits.
     if (!this.retry?.isActive && !hasSpaceFor([request], parked, settings))
       throw parkingFull(connectorId, request, parked, settings);
     const entry = entryOf(table, row, id, body.length);

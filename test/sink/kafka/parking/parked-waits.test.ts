@@ -104,6 +104,7 @@ let sessions: Session[];
 beforeEach(() => {
   parking = new MemoryParking();
   gate = Promise.withResolvers();
+  gate.promise.catch(() => undefined);
   sessions = [];
 });
 afterEach(async () => {
@@ -146,3 +147,59 @@ test.each([["this"], ["an earlier"]])(
     expect(session.sent).toEqual(["a", "b", "large"]);
   },
 );
+
+/** A session that sends three again, which may be parked at most, and whose stream brings two more. */
+async function overfull(): Promise<Session> {
+  const session = await begin(true);
+  session.write(insert(1), insert(2), insert(3));
+  await session.set.stored();
+  expect(session.outlet.hasCapacity).toBe(true);
+  parking.ask();
+  await isTried(session);
+  expect(session.outlet.hasCapacity).toBe(true);
+  session.write(insert(4));
+  expect(session.outlet.hasCapacity).toBe(false);
+  return session;
+}
+
+test("full: the stream waits behind a row that has no place until messages that are sent again make one", async () => {
+  const session = await overfull();
+  let isFree = false;
+  const free = session.outlet.untilCapacity().then(() => {
+    isFree = true;
+  });
+  await session.set.stored();
+  await Bun.sleep(20);
+  expect([isFree, parking.parked.length]).toEqual([false, 4]);
+  gate.resolve();
+  await free;
+  expect([session.outlet.hasCapacity, session.sent.length > 0]).toEqual([true, true]);
+});
+
+test("full: the stream goes on where no message that is sent again makes a place, and says so of the next row", async () => {
+  const session = await overfull();
+  gate.reject(tooLarge);
+  await session.outlet.untilCapacity();
+  expect(session.outlet.hasCapacity).toBe(true);
+  expect(() => session.write(insert(5))).toThrow("Parking is full: 4 messages");
+});
+
+test("full: the stream does not wait for messages that wait for it", async () => {
+  const first = await begin(true);
+  first.write(insert(1), insert(2), insert(3));
+  await first.end();
+  parking.ask();
+  const next = await begin(true);
+  await isTried(next);
+  next.write(insert(4), insert(5));
+  expect([next.set.retry.awaitsStream, next.outlet.hasCapacity]).toEqual([true, true]);
+});
+
+test.each(["stops", "fails"])("full: what waits for a place is let go when the session %s", async (how) => {
+  const session = await overfull();
+  const free = session.outlet.untilCapacity();
+  const stopped = session.set.retry.stop(how === "fails" ? AbortSignal.abort() : AbortSignal.timeout(1_000));
+  await free;
+  gate.resolve();
+  await stopped;
+});
