@@ -137,6 +137,7 @@ class KafkaTransport implements Transport {
   ): KafkaParkingSet {
     const add = async (relation: Relation, row: PlannedRow, id: string, added: () => void) => {
       const table = await this.#tables.of(relation);
+      while (!this.#log.hasCapacity && !this.#log.isOver) await this.#log.untilCapacity();
       this.#writer.addRow(table, row, id);
       added();
     };

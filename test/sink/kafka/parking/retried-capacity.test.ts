@@ -1,0 +1,110 @@
+// Messages that are sent again keep to the bound of all that wait for brokers, over a producer that reaches none.
+
+import { afterEach, beforeEach, expect, type Mock, mock, spyOn, test } from "bun:test";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { AddressResolver } from "../../../../src/connection/egress.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
+import type { Transport } from "../../../../src/sink/delivery/transport.ts";
+import { type KafkaSettings, kafkaSettings } from "../../../../src/sink/kafka/kafka-settings.ts";
+import { kafkaTransport } from "../../../../src/sink/kafka/kafka-transport.ts";
+import { ProducerLog } from "../../../../src/sink/kafka/produce/producer-log.ts";
+import { ProducerSession } from "../../../../src/sink/kafka/produce/producer-session.ts";
+import { PartitionQueue } from "../../../../src/sink/kafka/produce/round.ts";
+import { TopicQueues } from "../../../../src/sink/kafka/topic-queues.ts";
+import { batches, type FixtureChange, relation, transaction } from "../../../support/batch-fixture.ts";
+import { MemoryParking } from "../../../support/memory-parking.ts";
+import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+
+const relationOfT = relation("t", [
+  ["id", 23, "integer"],
+  ["v", 25, "text"],
+]);
+const rows = 20;
+const rowBytes = 1024 * 1024;
+
+const parking = new MemoryParking();
+const cluster = Object.getOwnPropertyDescriptor(ProducerSession.prototype, "cluster")!;
+/** Brokers take messages once it has resolved. */
+let gate: PromiseWithResolvers<void>;
+let added: Mock<ProducerLog["add"]>;
+
+beforeEach(() => {
+  gate = Promise.withResolvers();
+  const session = ProducerSession.prototype;
+  spyOn(session, "begin").mockImplementation(async () => {});
+  spyOn(session, "send").mockImplementation(() => gate.promise);
+  // Where the record is.
+  spyOn(session, "askAgain").mockImplementation(async <A>() => ({ partition: 0, stored: null }) as A);
+  Object.defineProperty(session, "cluster", { ...cluster, get: () => ({ brokerCount: 1 }) });
+  const queues = [new PartitionQueue("t", 0)];
+  spyOn(TopicQueues.prototype, "of").mockImplementation(async () => queues);
+  spyOn(TopicQueues.prototype, "ofTable").mockImplementation(async () => ({ topic: "t", queues }));
+  added = spyOn(ProducerLog.prototype, "add");
+});
+afterEach(() => {
+  mock.restore();
+  Object.defineProperty(ProducerSession.prototype, "cluster", cluster);
+});
+
+function settingsOf(maxMessageBytes: number) {
+  const kafka = {
+    connection: { brokers: ["127.0.0.1:1"], config: { message_max_bytes: maxMessageBytes } },
+    ...{ format: { native: {} }, topic_options: {}, on_exhausted: { park: {} } },
+  };
+  return kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
+}
+
+async function open(settings: KafkaSettings): Promise<Transport> {
+  const transport = kafkaTransport(settings, "run", {
+    ...{ monotonic: () => performance.now(), nowMs: Date.now, resolver: new AddressResolver("default") },
+    parking: { connectorId: "rig", store: parkingStoreOf(async (call) => parking.answer(call)) },
+    counts: { sent() {}, committed() {}, retried() {} },
+  })(
+    { retrying() {}, warning() {}, commit() {}, failed() {} },
+    { load: async () => null, save: async () => {} },
+  );
+  await transport.store.load();
+  return transport;
+}
+
+async function write(
+  transport: Transport,
+  { encoding }: KafkaSettings,
+  changes: FixtureChange[],
+): Promise<void> {
+  const table = await transport.compile(relationOfT);
+  const planned = new ChangeRows(1, encoding, [], null);
+  const outlet = transport.stream({
+    ...{ sent: () => () => {}, save: async () => {}, reach() {}, failed() {} },
+  });
+  const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
+  for (const batch of batches([transaction(1, changes)], { from }))
+    for (let i = 0; i < batch.count; i++) planned.add(batch, i, table, outlet);
+}
+
+test("what is sent again waits for brokers as rows of the stream do", async () => {
+  const small = settingsOf(10_000);
+  const narrow = await open(small);
+  const after = (id: number) => [String(id), "x".repeat(rowBytes)];
+  const changes = Array.from(
+    { length: rows },
+    (_, id): FixtureChange => ({ ...{ kind: "insert", relation: relationOfT }, after: after(id) }),
+  );
+  await write(narrow, small, changes);
+  await waitFor("all to be parked", () => parking.parked.length === rows, { timeoutMs: 5_000 });
+  await narrow.drain(AbortSignal.abort());
+  await narrow.close();
+  expect(added).not.toHaveBeenCalled();
+  parking.ask();
+  const wide = await open(settingsOf(2 * rowBytes));
+  wide.passed?.(BigInt(Number.MAX_SAFE_INTEGER));
+  await waitFor("the log to be full", () => added.mock.calls.length >= 8, { timeoutMs: 5_000 });
+  await Bun.sleep(50);
+  expect(added.mock.calls.length).toBeLessThan(10);
+  gate.resolve();
+  await waitFor("all", () => added.mock.calls.length === rows, { timeoutMs: 5_000 });
+  await wide.drain(AbortSignal.abort());
+  await wide.close();
+});
