@@ -1,27 +1,13 @@
 // Receipts of messages without transactions: they are there once brokers have the messages, and in the same save as the record.
 
 import { beforeEach, expect, test } from "bun:test";
-import { lsn } from "../../../src/change/lsn.ts";
 import type { ReceiptBatches } from "../../../src/connector/receipts.ts";
-import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
-import { compileTable } from "../../../src/sink/format/compiled-table.ts";
-import type { RowEncoder } from "../../../src/sink/format/row-encoder.ts";
-import type { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
 import { KafkaReceipts } from "../../../src/sink/kafka/receipts/kafka-receipts.ts";
-import { relation } from "../../support/batch-fixture.ts";
+import { ordersTable, plannedRow } from "../../support/kafka/planned-rows.ts";
 import { MemoryReceipts } from "../../support/memory-receipts.ts";
 
-const table = compileTable(relation("orders", [["id", 20, "bigint"]]), {} as RowEncoder);
 const question = { schema: "public", name: "orders", key: ["1"] };
-
-function plannedRow(id: number): PlannedRow {
-  const arena = new TextEncoder().encode(String(id));
-  const view = { starts: Int32Array.of(0), lengths: Int32Array.of(arena.length) } as TupleView;
-  const context = { operation: "create", commitLsn: lsn(BigInt(id)), commitTimeUs: id * 1_000 };
-  const moment = { commitTimeUs: id * 1_000, ordinal: 0, part: 0 };
-  return { arena, identity: view, context, moment, touches: [] } as unknown as PlannedRow;
-}
 
 let stored: MemoryReceipts;
 let receipts: KafkaReceipts;
@@ -50,7 +36,7 @@ beforeEach(() => {
 });
 
 test("a message has a receipt once brokers have it and the record is saved", async () => {
-  receipts.add(table, plannedRow(1), queue);
+  receipts.add(ordersTable, plannedRow(1), queue);
   queue.added++;
   const sealed = receipts.seal();
   await receipts.saved();
@@ -68,7 +54,7 @@ test("a message has a receipt once brokers have it and the record is saved", asy
 });
 
 test("a message that no broker has taken has none", async () => {
-  receipts.add(table, plannedRow(1), queue);
+  receipts.add(ordersTable, plannedRow(1), queue);
   const sealed = receipts.seal();
   rounds[0]!.reject(new Error("the session is over"));
   await expect(sealed).rejects.toThrow("the session is over");

@@ -2,31 +2,17 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { lsn } from "../../../src/change/lsn.ts";
 import type { ReceiptBatches } from "../../../src/connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../../../src/connector/saved-record.ts";
 import { ReceiptKeeping } from "../../../src/sink/delivery/receipts/receipt-keeping.ts";
-import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
-import { compileTable } from "../../../src/sink/format/compiled-table.ts";
-import type { RowEncoder } from "../../../src/sink/format/row-encoder.ts";
-import type { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
 import { MessageReceipts } from "../../../src/sink/kafka/receipts/message-receipts.ts";
 import { dropStaged, StagedReceipts } from "../../../src/sink/kafka/receipts/staged-receipts.ts";
 import type { CheckpointStore } from "../../../src/sink/sink.ts";
-import { relation } from "../../support/batch-fixture.ts";
+import { ordersTable, plannedRow } from "../../support/kafka/planned-rows.ts";
 import { MemoryReceipts } from "../../support/memory-receipts.ts";
 
 const dead = new Error("it died");
-const table = compileTable(relation("orders", [["id", 20, "bigint"]]), {} as RowEncoder);
-
-function plannedRow(id: number): PlannedRow {
-  const arena = new TextEncoder().encode(String(id));
-  const view = { starts: Int32Array.of(0), lengths: Int32Array.of(arena.length) } as TupleView;
-  const context = { operation: "create", commitLsn: lsn(BigInt(id)), commitTimeUs: id * 1_000 };
-  const moment = { commitTimeUs: id * 1_000, ordinal: 0, part: 0 };
-  return { arena, identity: view, context, moment, touches: [] } as unknown as PlannedRow;
-}
 
 /** What outlives everything: the state, and Kafka, of which it is known which commit was the last. */
 class World {
@@ -101,7 +87,7 @@ class Life {
 
   add(id: number): void {
     this.staged.makeRoom();
-    this.gathered.add(table, plannedRow(id), this.queue);
+    this.gathered.add(ordersTable, plannedRow(id), this.queue);
     this.queue.added++;
     this.#unsent++;
     this.#uncommitted.push(id);
