@@ -2,46 +2,16 @@
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
-import { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { sleep } from "../../../../src/sink/delivery/order/sleep.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
-import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { KafkaOutlet } from "../../../../src/sink/kafka/kafka-outlet.ts";
-import { kafkaSettings } from "../../../../src/sink/kafka/kafka-settings.ts";
-import { MessageHeaders } from "../../../../src/sink/kafka/message-headers.ts";
-import type { KafkaTable } from "../../../../src/sink/kafka/message-writer.ts";
 import { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
-import { PartitionQueue } from "../../../../src/sink/kafka/produce/round.ts";
-import { batches, type FixtureChange, relation, transaction } from "../../../support/batch-fixture.ts";
+import { batches, type FixtureChange, transaction } from "../../../support/batch-fixture.ts";
+import { insert, settings, table, tooLarge } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
-import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-
-const relationOfT = relation("t", [
-  ["id", 23, "integer"],
-  ["v", 25, "text"],
-]);
-const kafka = {
-  ...{ connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} },
-  on_exhausted: { park: { max_messages: 3 } },
-};
-const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
-const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
-const table: KafkaTable = {
-  ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
-  ...{
-    key: null,
-    headers: new MessageHeaders(settings.messages, source),
-    queues: [new PartitionQueue("t", 0)],
-  },
-};
-const tooLarge = new MillraceError("kafka_message_too_large", "too large");
-const insert = (id: number, v = "large"): FixtureChange => ({
-  ...{ kind: "insert", relation: relationOfT },
-  after: [String(id), v],
-});
 
 /** Rows that hold "large" are refused. */
 class Session {
@@ -122,7 +92,7 @@ async function begin(isTransactional: boolean): Promise<Session> {
 const isTried = (session: Session) =>
   waitFor("the retry", () => session.set.retry.isActive, { timeoutMs: 5_000 });
 
-const changes = [insert(1, "a"), insert(1), insert(2, "b")];
+const changes = [insert(1, "a"), insert(1, "large"), insert(2, "b")];
 
 test.each([["this"], ["an earlier"]])(
   "without transactions a row that %s session has parked is sent again once no earlier one of its key can come again",
@@ -151,13 +121,13 @@ test.each([["this"], ["an earlier"]])(
 /** A session that sends three again, which may be parked at most, and whose stream brings two more. */
 async function overfull(): Promise<Session> {
   const session = await begin(true);
-  session.write(insert(1), insert(2), insert(3));
+  session.write(insert(1, "large"), insert(2, "large"), insert(3, "large"));
   await session.set.stored();
   expect(session.outlet.hasCapacity).toBe(true);
   parking.ask();
   await isTried(session);
   expect(session.outlet.hasCapacity).toBe(true);
-  session.write(insert(4));
+  session.write(insert(4, "large"));
   expect(session.outlet.hasCapacity).toBe(false);
   return session;
 }
@@ -181,17 +151,17 @@ test("full: the stream goes on where no message that is sent again makes a place
   gate.reject(tooLarge);
   await session.outlet.untilCapacity();
   expect(session.outlet.hasCapacity).toBe(true);
-  expect(() => session.write(insert(5))).toThrow("Parking is full: 4 messages");
+  expect(() => session.write(insert(5, "large"))).toThrow("Parking is full: 4 messages");
 });
 
 test("full: the stream does not wait for messages that wait for it", async () => {
   const first = await begin(true);
-  first.write(insert(1), insert(2), insert(3));
+  first.write(insert(1, "large"), insert(2, "large"), insert(3, "large"));
   await first.end();
   parking.ask();
   const next = await begin(true);
   await isTried(next);
-  next.write(insert(4), insert(5));
+  next.write(insert(4, "large"), insert(5, "large"));
   expect([next.set.retry.awaitsStream, next.outlet.hasCapacity]).toEqual([true, true]);
 });
 

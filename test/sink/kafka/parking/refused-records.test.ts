@@ -1,16 +1,16 @@
 // Rows whose messages brokers have refused are known when they come again, and are forgotten once they are parked.
 
 import { expect, test } from "bun:test";
-import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
-import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
-import { type RowMoment, RowPart, tableMaterial } from "../../../src/sink/format/idempotency-key.ts";
-import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
-import { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
-import { RecordBatch } from "../../../src/sink/kafka/client/record-batch.ts";
-import { plainHeaders } from "../../../src/sink/kafka/message-headers.ts";
-import { RefusedRecords } from "../../../src/sink/kafka/parking/refused-records.ts";
-import { rowName } from "../../../src/sink/kafka/parking/row-name.ts";
-import { MemoryParking } from "../../support/memory-parking.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
+import { type RowMoment, RowPart, tableMaterial } from "../../../../src/sink/format/idempotency-key.ts";
+import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
+import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
+import { RecordBatch } from "../../../../src/sink/kafka/client/record-batch.ts";
+import { plainHeaders } from "../../../../src/sink/kafka/message-headers.ts";
+import { RefusedRecords } from "../../../../src/sink/kafka/parking/refused-records.ts";
+import { rowName } from "../../../../src/sink/kafka/parking/row-name.ts";
+import { MemoryParking } from "../../../support/memory-parking.ts";
 
 const storeOf = (parking: MemoryParking) => parkingStoreOf(async (call) => parking.answer(call));
 const table = { keyMaterial: tableMaterial("public", "t"), identity: [0] };

@@ -1,16 +1,16 @@
 // A row that was parked makes the same message as one that was not.
 
 import { expect, test } from "bun:test";
-import { lsn } from "../../../src/change/lsn.ts";
-import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
-import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
-import { compileTable } from "../../../src/sink/format/compiled-table.ts";
-import { IdempotencyKey } from "../../../src/sink/format/idempotency-key.ts";
-import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
-import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
-import { loadRow, storeRow } from "../../../src/sink/kafka/parking/stored-row.ts";
-import { batches, relation, transaction } from "../../support/batch-fixture.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
+import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
+import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
+import { IdempotencyKey } from "../../../../src/sink/format/idempotency-key.ts";
+import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
+import { kafkaSettings } from "../../../../src/sink/kafka/kafka-settings.ts";
+import { loadRow, storeRow } from "../../../../src/sink/kafka/parking/stored-row.ts";
+import { batches, relation, transaction } from "../../../support/batch-fixture.ts";
+import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
 
 const table = relation(
   "t",

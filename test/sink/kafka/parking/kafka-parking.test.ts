@@ -2,59 +2,24 @@
 // note has left, and what waits behind it.
 
 import { expect, test } from "bun:test";
-import type { ChangeBatch } from "../../../src/change/change-batch.ts";
-import { lsn } from "../../../src/change/lsn.ts";
-import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { CopyRows } from "../../../src/sink/delivery/copy/copy-rows.ts";
-import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
-import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
-import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
-import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
-import type { StreamOutlet } from "../../../src/sink/delivery/transport.ts";
-import { compileTable } from "../../../src/sink/format/compiled-table.ts";
-import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
-import { MessageHeaders } from "../../../src/sink/kafka/message-headers.ts";
-import { type KafkaTable, MessageWriter } from "../../../src/sink/kafka/message-writer.ts";
-import { isRefusal } from "../../../src/sink/kafka/parking/kafka-parking.ts";
-import { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
-import type { MessageRow } from "../../../src/sink/kafka/parking/refused-records.ts";
-import type { ProducerLog } from "../../../src/sink/kafka/produce/producer-log.ts";
-import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
-import { batches, type FixtureChange, relation, transaction } from "../../support/batch-fixture.ts";
-import { MemoryParking } from "../../support/memory-parking.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
-import { waitFor } from "../../support/wait-for.ts";
-
-const relationOfT = relation("t", [
-  ["id", 23, "integer"],
-  ["v", 25, "text"],
-]);
-const settings = kafkaSettings(
-  sampleConfig("rig", {
-    ...sampleRequest(),
-    sink: {
-      kafka: {
-        connection: { brokers: ["127.0.0.1:1"] },
-        ...{ format: { native: {} }, topic_options: {} },
-        on_exhausted: { park: { max_messages: 3 } },
-      },
-    },
-  }),
-);
-const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
-const table: KafkaTable = {
-  ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
-  ...{
-    key: null,
-    headers: new MessageHeaders(settings.messages, source),
-    queues: [new PartitionQueue("t", 0)],
-  },
-};
-const tooLarge = new MillraceError("kafka_message_too_large", "too large");
-const insert = (id: number, v: string): FixtureChange => ({
-  ...{ kind: "insert", relation: relationOfT },
-  after: [String(id), v],
-});
+import type { ChangeBatch } from "../../../../src/change/change-batch.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
+import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
+import { CopyRows } from "../../../../src/sink/delivery/copy/copy-rows.ts";
+import { sleep } from "../../../../src/sink/delivery/order/sleep.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
+import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
+import type { StreamOutlet } from "../../../../src/sink/delivery/transport.ts";
+import { MessageWriter } from "../../../../src/sink/kafka/message-writer.ts";
+import { isRefusal } from "../../../../src/sink/kafka/parking/kafka-parking.ts";
+import { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import type { MessageRow } from "../../../../src/sink/kafka/parking/refused-records.ts";
+import type { ProducerLog } from "../../../../src/sink/kafka/produce/producer-log.ts";
+import { batches, type FixtureChange, transaction } from "../../../support/batch-fixture.ts";
+import { insert, settings, table, tooLarge } from "../../../support/kafka/parking-table.ts";
+import { MemoryParking } from "../../../support/memory-parking.ts";
+import { waitFor } from "../../../support/wait-for.ts";
 
 class Session {
   readonly added: string[] = [];
