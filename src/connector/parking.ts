@@ -96,7 +96,7 @@ export type ParkingCall =
   | { readonly kind: "ask" }
   /** The compressed body; null: it is not parked any more. */
   | { readonly kind: "body"; readonly id: string }
-  | { readonly kind: "delivered"; readonly id: string }
+  | { readonly kind: "delivered"; readonly ids: readonly string[] }
   /** It stays parked. Who asked for it until then asks no more. */
   | {
       readonly kind: "refused";

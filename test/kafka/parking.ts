@@ -250,11 +250,28 @@ test("rows of a schema that the registry refuses wait, and go out once it takes 
   expect(await at.parked()).toEqual([]);
 });
 
+test("thousands of parked rows go out together", async () => {
+  const limit = (bytes: number) => ({ connection: { config: { linger_ms: 5, message_max_bytes: bytes } } });
+  const { connection } = limit(20_000);
+  await using at = await stage("many", table, { connection: { brokers: cluster.bootstrap, ...connection } });
+  const count = 3_000;
+  await at.sql(`insert into t select i, i, repeat('x', 20000) from generate_series(1, ${count}) as i`);
+  const size = async () => {
+    const metrics = await (await fetch(`${at.service.url}/metrics`)).text();
+    return Number(/^millrace_parked_messages\{.*\} (\d+)$/m.exec(metrics)?.[1]);
+  };
+  await waitFor("the parked rows", async () => (await size()) === count, wait);
+  await at.call("PATCH", "", { sink: { kafka: limit(500_000) } });
+  await at.call("POST", "/parked/retry", {});
+  await waitFor("the parking to be empty", async () => (await size()) === 0, wait);
+  expect(await seen(at)).toHaveLength(count);
+});
+
 test(`each change once, in the order of its key, under ${kills} kill -9`, async () => {
   const limit = (bytes: number) => ({ connection: { config: { message_max_bytes: bytes } } });
   const big = `alter table t add v text;
     create function large() returns trigger language plpgsql as $$ begin
-      new.v := case when new.n % 67 = 0 then repeat(md5(new.n::text), 2000) else '' end; return new;
+      new.v := case when new.n % 67 = 0 then repeat(md5(new.n::text), 700) else '' end; return new;
     end $$;
     create trigger large before insert or update on t for each row execute function large()`;
   await using at = await stage("deaths", `${auditedSchema}; ${big}`, {
@@ -289,7 +306,9 @@ test(`each change once, in the order of its key, under ${kills} kill -9`, async 
   const sent = async () =>
     (await at.rows()).map(({ id, n, _sm_deleted: deleted }): SentRow => ({ id, n, deleted }));
   const isThere = async () => (await emptied()) && (await sent()).length >= wanted.length;
-  await waitFor("all changes", isThere, { timeoutMs: 120_000, intervalMs: 500 }).catch(() => undefined);
+  const patience = { timeoutMs: 120_000 + 3_000 * kills, intervalMs: 500 };
+  await waitFor("all changes", isThere, patience).catch(() => undefined);
+  expect(await at.parked()).toEqual([]);
   expect(inSourceOrder(await sent())).toEqual(inSourceOrder(wanted));
   const last = new Map<number, number>();
   const back = (await at.rows()).filter(({ id, _sm_version: version }) => {

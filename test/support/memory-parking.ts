@@ -101,11 +101,9 @@ export class MemoryParking {
         const kept = this.kept.get(call.id);
         return kept?.state === "parked" ? kept.message.body : null;
       }
-      case "delivered": {
-        const kept = this.kept.get(call.id);
-        if (kept?.state === "parked") kept.state = "delivered";
+      case "delivered":
+        for (const kept of this.parked) if (call.ids.includes(kept.message.id)) kept.state = "delivered";
         return null;
-      }
       case "refused": {
         const kept = this.parked.find(({ message }) => message.id === call.id);
         if (kept) kept.attempts = call.attempts.reduce(keptNotes, kept.attempts);

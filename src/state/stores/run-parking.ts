@@ -93,7 +93,7 @@ export class RunParking {
       case "uncut":
         return await write((database) =>
           database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}
-            and key in (select value::uuid from json_array_elements_text(${JSON.stringify(call.keys)}::json))`),
+            and key in ${listed(call.keys)}`),
         );
       case "park":
         return await write((database) => putMessages(database, connectorId, call.messages));
@@ -101,7 +101,7 @@ export class RunParking {
         return await write((database) =>
           database.execute(sql`update ${parkedMessages}
             set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
-            where ${oneParked(connectorId, call.id)}`),
+            where connector_id = ${connectorId} and id in ${listed(call.ids)} and state = 'parked'`),
         );
       case "refused":
         return await write((database) => putAttempts(database, connectorId, call));
@@ -198,6 +198,10 @@ export class RunParking {
     );
     return row?.body ? new Uint8Array(Buffer.from(row.body, "base64")) : null;
   }
+}
+
+function listed(ids: readonly string[]): SQL {
+  return sql`(select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
 }
 
 function oneParked(connectorId: string, id: string): SQL {

@@ -143,7 +143,7 @@ for (const kind of databaseKinds) {
           { kind: "refused", id: idOf(1), attempts: [{ at, status }], askedUntil: second.askedUntil },
           null,
         );
-      await state.parking.answer("ask", { kind: "delivered", id: idOf(2) }, null);
+      await state.parking.answer("ask", { kind: "delivered", ids: [idOf(2)] }, null);
       await state.parking.answer("ask", { kind: "tried", askedUntil: second.askedUntil! }, null);
       const { parked } = await state.parked.list("ask", page);
       expect(parked.map(({ id, state: is }) => [id, is])).toEqual([

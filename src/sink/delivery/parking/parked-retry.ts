@@ -227,7 +227,7 @@ export class ParkedRetry implements RetryView {
       else {
         const bytes = await Bun.zstdDecompress(body);
         const { isDelivered, notes } = await this.#deliver(entry, bytes, discarded);
-        if (isDelivered) await store.delivered(entry.id);
+        if (isDelivered) await store.delivered([entry.id]);
         // What is cut short is still asked for, and the next run does it.
         else if (!this.#isStopping) await store.refused(entry.id, notes, this.#askedUntil);
         if (isDelivered || discarded.aborted) this.#leave(entry);

@@ -23,7 +23,7 @@ export interface ParkingStore {
   /** Asks for all that are parked and that nobody has asked for. */
   ask(): Promise<void>;
   body(id: string): Promise<Uint8Array | null>;
-  delivered(id: string): Promise<void>;
+  delivered(ids: readonly string[]): Promise<void>;
   /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
   tried(askedUntil: string): Promise<void>;
@@ -44,7 +44,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),
     body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
-    delivered: (id) => tell({ kind: "delivered", id }),
+    delivered: (ids) => tell({ kind: "delivered", ids }),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
     sweep: (version) => tell({ kind: "sweep", version }),

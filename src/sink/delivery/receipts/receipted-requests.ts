@@ -98,9 +98,9 @@ export class ReceiptedRequests {
         await became([id], "parked");
         await inner.refused(id, ...rest);
       },
-      delivered: async (id) => {
+      delivered: async (ids) => {
         await this.book.untilSaved();
-        await inner.delivered(id);
+        await inner.delivered(ids);
       },
     };
   }

@@ -40,6 +40,10 @@ export class KafkaParkingSet implements ParkingAtCommit {
   readonly refused: RefusedRecords;
   /** Added, and parked as far as the state knows. */
   readonly #retried = new Set<string>();
+  /** Those of them that are committed. */
+  readonly #committed = new Set<string>();
+  /** The state is being told of them. */
+  #isNoting = false;
   #waiters: (() => void)[] = [];
   /** All that was asked for until then was added, and is not committed. */
   #triedUntil: string | null = null;
@@ -82,7 +86,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
   }
 
   async begin(retried: readonly string[]): Promise<void> {
-    for (const id of retried) await this.tools.place.store.delivered(id);
+    if (retried.length > 0) await this.tools.place.store.delivered(retried);
     await Promise.all([this.parking.load(), this.refused.load()]);
     await this.retry.watch();
   }
@@ -96,8 +100,8 @@ export class KafkaParkingSet implements ParkingAtCommit {
   }
 
   committed(retried: readonly string[]): void {
-    if (retried.length === 0) return;
-    void this.#note(retried);
+    for (const id of retried) if (this.#retried.has(id)) this.#committed.add(id);
+    void this.#note();
   }
 
   /** A broker does not take the row's message: the session ends, and the next one knows. Returns whether it does. */
@@ -164,17 +168,21 @@ export class KafkaParkingSet implements ParkingAtCommit {
     return { kind: "retry", reason: failure.message, retryAfterMs: 0, note };
   }
 
-  /** The record names them until the state knows. */
-  async #note(retried: readonly string[]): Promise<void> {
+  /** The record names them until the state knows. What is committed meanwhile goes together in the next statement. */
+  async #note(): Promise<void> {
+    if (this.#isNoting) return;
+    this.#isNoting = true;
     try {
-      for (const id of retried) {
-        if (!this.#retried.has(id)) continue;
-        await this.tools.place.store.delivered(id);
-        this.#retried.delete(id);
+      while (this.#committed.size > 0) {
+        const ids = [...this.#committed];
+        await this.tools.place.store.delivered(ids);
+        for (const noted of [this.#committed, this.#retried]) for (const id of ids) noted.delete(id);
+        for (const wake of this.#waiters.splice(0)) wake();
       }
     } catch (error) {
       this.events.failed(toMillraceError(error));
+    } finally {
+      this.#isNoting = false;
     }
-    for (const wake of this.#waiters.splice(0)) wake();
   }
 }

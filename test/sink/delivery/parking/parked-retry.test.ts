@@ -33,7 +33,7 @@ test("what waited behind a message follows it also where the run ends amid the r
   expect(at.parked.length).toBe(3);
   // It is noted that the first one was delivered, and then the service dies.
   at.receiver.script = takes;
-  at.store.parking.answer({ kind: "delivered", id: at.parked[0]!.message.id });
+  at.store.parking.answer({ kind: "delivered", ids: [at.parked[0]!.message.id] });
   const next = await at.life(single);
   await next.write([transaction(1, [insert(2, "bad"), update(2, "b"), update(2, "c")])]);
   await waitFor("what waited behind it", () => at.parked.length === 0);
