@@ -114,27 +114,17 @@ export async function startService(
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
   );
-  const stopping = new AbortController();
-  starting.defer(() => stopping.abort());
+  let unready: string | null = "The service is starting.";
+  starting.defer(() => {
+    unready = "The service is stopping.";
+  });
   const boards = sharing?.connect(supervisor);
   const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
   const samples = starting.use(startSamples(state, board, statuses));
   const services = createServices({
-    ...{
-      state,
-      board,
-      statuses,
-      threads,
-      supervisor,
-      metrics,
-      now,
-      watch: boards?.watch ?? watch,
-      version,
-      settings,
-      samples,
-      ...{ self, view: () => boards?.installation.view ?? null },
-    },
-    ...{ events: hub, stopping: stopping.signal },
+    ...{ state, board, statuses, threads, supervisor, metrics, now },
+    ...{ watch: boards?.watch ?? watch, version, settings, samples, self },
+    ...{ view: () => boards?.installation.view ?? null, events: hub, unready: () => unready },
   });
   const holds = (id: string) => supervisor.holds(id);
   starting.use(startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }));
@@ -160,6 +150,7 @@ export async function startService(
     applyDeclared(connectors, settings, (request) => app.handle(request), log);
   await apply(declared);
   await supervisor.start();
+  unready = null;
   const owned = starting.move();
   return {
     url: urlOf(settings.host, server.port),
@@ -226,7 +217,8 @@ interface ServiceParts {
   /** The installation as read last; null: this replica is alone, or has not read it yet. */
   readonly view: () => InstallationView | null;
   readonly settings: Settings;
-  readonly stopping: AbortSignal;
+  /** Why the service as a whole is not ready; null: it is. */
+  readonly unready: () => string | null;
 }
 
 function createServices(parts: ServiceParts): Services {
@@ -253,7 +245,7 @@ function createServices(parts: ServiceParts): Services {
     parked: new StoredParkedService(state),
     explain: new StoredExplainService({ ...parts, connectors, nowMs: Date.now }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
-    health: new LiveHealthService(state, parts.threads, parts.stopping),
+    health: new LiveHealthService(state, parts.threads, parts.unready),
     snapshots: new LiveSnapshotService(statuses),
     ...{ metrics, events, samples, report: createReport(parts) },
   };

@@ -48,14 +48,21 @@ export class ServiceProcess implements AsyncDisposable {
 
   /** Starts the service on a free port and waits until it is ready. */
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
-    const service = new ServiceProcess(await freePort(), options);
+    const service = await ServiceProcess.spawn(options);
     try {
-      await service.launch();
+      await service.untilReady();
       return service;
     } catch (error) {
       await service.kill();
       throw error;
     }
+  }
+
+  /** Starts the service on a free port without waiting. */
+  static async spawn(options: ServiceOptions): Promise<ServiceProcess> {
+    const service = new ServiceProcess(await freePort(), options);
+    service.spawn();
+    return service;
   }
 
   get url(): string {
@@ -79,7 +86,7 @@ export class ServiceProcess implements AsyncDisposable {
     await this.untilReady();
   }
 
-  /** Starts the service without waiting. */
+  /** Starts the service again without waiting. */
   spawn(): void {
     const [program = process.execPath, ...args] = this.options.command;
     const flags = ["--port", String(this.port), "--data-dir", this.options.dataDirectory];

@@ -88,8 +88,13 @@ test("replicas that declare the same connectors start at once, and each connecto
 
 test("the same id twice is refused, and so is another encryption key", async () => {
   const a = await stage.join("a");
-  // It answers the API while it waits for the other one's lease to end.
-  const twice = await stage.join("a");
+  const twice = await stage.spawn("a");
+  const readiness = () => fetch(`${twice.service.url}/readyz`).catch(() => null);
+  // It is alive while it waits for the other one's lease to end, and takes no part.
+  const answer = await waitFor("an answer", readiness);
+  expect(answer.status).toBe(503);
+  expect(await answer.json()).toMatchObject({ detail: "The service is starting." });
+  expect((await fetch(`${twice.service.url}/healthz`)).status).toBe(200);
   await waitFor("the refusal", () => twice.service.log.includes("Give this one another MILLRACE_REPLICA_ID"));
   expect((await a.api.call<{ replicas: unknown[] }>("GET", "/api/v1/replicas")).replicas).toHaveLength(1);
   expect(await twice.service.stop()).toEqual({ code: 0, signal: null });

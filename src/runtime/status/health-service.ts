@@ -9,12 +9,12 @@ export class LiveHealthService implements HealthService {
   constructor(
     private readonly state: State,
     private readonly threads: ThreadWatch,
-    private readonly stopping: AbortSignal,
+    /** Why the service as a whole is not ready: it starts, or stops. Null: it is. */
+    private readonly unready: () => string | null,
   ) {}
 
   async readiness(): Promise<Readiness> {
-    if (this.stopping.aborted) return { ready: false, reason: "The service is stopping." };
-    const reason = threadTrouble(this.threads) ?? (await stateTrouble(this.state));
+    const reason = this.unready() ?? threadTrouble(this.threads) ?? (await stateTrouble(this.state));
     return reason === null ? { ready: true } : { ready: false, reason };
   }
 }

@@ -1,4 +1,4 @@
-// Whether the service is ready: its store answers, its workers are alive, and it is not stopping.
+// Whether the service is ready: its store answers, its workers are alive, and it neither starts nor stops.
 
 import { expect, test } from "bun:test";
 import { LiveHealthService } from "../../../src/runtime/status/health-service.ts";
@@ -10,8 +10,10 @@ import { waitFor } from "../../support/wait-for.ts";
 test("the reason names the problem, and what to do about a stuck worker", async () => {
   await using runtime = await RuntimeFixture.open();
   using threads = new ThreadWatch(5);
-  const stopping = new AbortController();
-  const health = new LiveHealthService(runtime.state, threads, stopping.signal);
+  let unready: string | null = "The service is starting.";
+  const health = new LiveHealthService(runtime.state, threads, () => unready);
+  expect(await health.readiness()).toEqual({ ready: false, reason: "The service is starting." });
+  unready = null;
   expect(await health.readiness()).toEqual({ ready: true });
   threads.began("orders", ["replication"]);
   await waitFor("the worker to be missed", async () => !(await health.readiness()).ready);
@@ -22,13 +24,13 @@ test("the reason names the problem, and what to do about a stuck worker", async 
   expect(reason).toContain("millrace connectors restart orders");
   threads.ended("orders");
   expect(await health.readiness()).toEqual({ ready: true });
-  stopping.abort();
+  unready = "The service is stopping.";
   expect(await health.readiness()).toEqual({ ready: false, reason: "The service is stopping." });
 });
 
 test("a store that does not answer in time makes the service not ready", async () => {
   using threads = new ThreadWatch();
   const state = { ping: () => new Promise<void>(() => {}) } as Pick<State, "ping"> as State;
-  const health = new LiveHealthService(state, threads, new AbortController().signal);
+  const health = new LiveHealthService(state, threads, () => null);
   expect(await health.readiness()).toEqual({ ready: false, reason: "The state store does not answer." });
 });

@@ -53,8 +53,15 @@ export class ReplicaStage implements AsyncDisposable {
 
   /** One more replica. Its name is its id. */
   async join(name: string, environment: Readonly<Record<string, string>> = {}): Promise<Replica> {
+    const replica = await this.spawn(name, environment);
+    await replica.service.untilReady();
+    return replica;
+  }
+
+  /** As `join`, without waiting until it is ready. */
+  async spawn(name: string, environment: Readonly<Record<string, string>> = {}): Promise<Replica> {
     const service = this.owned.use(
-      await ServiceProcess.start({
+      await ServiceProcess.spawn({
         ...{ command: this.command, workingDirectory: this.directory },
         dataDirectory: join(this.directory, name),
         environment: {
