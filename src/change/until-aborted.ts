@@ -1,5 +1,8 @@
 // Ends waiting by a signal, where the awaited operation itself cannot be cancelled.
 
+/** For work that something else ends. */
+export const neverAborted = new AbortController().signal;
+
 /**
  * The promise's result, or a throw of `signal.reason` when the signal fires first. The promise's result is dropped
  * then.

@@ -9,7 +9,7 @@ import type { Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { SnapshotPoint } from "../source/table-source.ts";
 import { askComputed } from "./ask-computed.ts";
-import { both } from "./both.ts";
+import { both } from "./concurrently.ts";
 import { publishWhenUnlocked } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
 

@@ -1,11 +1,12 @@
 // Copies tables while the stream waits, or without a stream. A table that cannot be read does not stop the others.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { neverAborted } from "../../change/until-aborted.ts";
 import type { TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
+import { concurrently, itemsOf } from "../concurrently.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
-import { concurrently, itemsOf } from "./concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
@@ -22,9 +23,6 @@ export interface BlockingCopies {
   /** Copy the tables one after the other, in the given order: later ones refer to earlier ones. */
   readonly isOrdered: boolean;
 }
-
-/** Current chunks are finished, or ended by the signals of source and sink. */
-const neverAborted = new AbortController().signal;
 
 /** Returns when each copy is made or its table is unreadable, or when stopped. Any other failure stops the others too. */
 export async function makeBlockingCopies(

@@ -8,7 +8,7 @@ import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts"
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
-import { concurrently } from "./concurrently.ts";
+import { concurrently } from "../concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 

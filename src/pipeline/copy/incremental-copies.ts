@@ -4,10 +4,10 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../change/until-aborted.ts";
 import type { CopyPhase, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import { concurrently, itemsOf } from "../concurrently.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";
-import { concurrently, itemsOf } from "./concurrently.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { copyChunks, finishCopy, type StartedTable, startCopy } from "./copy-table.ts";
 import type { UnreadableTables } from "./unreadable-tables.ts";

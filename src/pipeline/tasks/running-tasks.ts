@@ -1,11 +1,10 @@
 // Runs the tasks of a streaming run: a few at once, but only one per table. And the run's own work on tables, one after the other.
 
 import type { TableShape } from "../../change/relation.ts";
+import { neverAborted } from "../../change/until-aborted.ts";
 import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/task.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
-
-const never = new AbortController().signal;
 
 /** Carries a task out. Returns the result of a verification or a replay. */
 export type TaskWork = (task: OfferedTask, signal: AbortSignal) => Promise<TaskResult | undefined>;
@@ -107,7 +106,7 @@ export class RunningTasks implements AsyncDisposable {
   /** Reports the outcome on the task. Never rejects. */
   async #runTask(task: OfferedTask): Promise<void> {
     const { tasks, work, failed, stop } = this.options;
-    const { cancelled = never } = task;
+    const { cancelled = neverAborted } = task;
     const signal = AbortSignal.any([this.#abort.signal, stop, cancelled]);
     try {
       if (!(await task.claim())) return;

@@ -8,7 +8,7 @@ import { type BinaryRow, readBinaryRows } from "../../comparison/digest-rows.ts"
 import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { DigestScan } from "../../comparison/row-comparison.ts";
 import { UnmatchedRows } from "../../comparison/unmatched-rows.ts";
-import { concurrently } from "../copy/concurrently.ts";
+import { concurrently } from "../concurrently.ts";
 import type { OpenedSides } from "./opened-sides.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 

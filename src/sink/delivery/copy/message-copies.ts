@@ -3,7 +3,7 @@
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import type { TableShape } from "../../../change/relation.ts";
-import { untilAborted } from "../../../change/until-aborted.ts";
+import { neverAborted, untilAborted } from "../../../change/until-aborted.ts";
 import type {
   CopyChunk,
   CopyMode,
@@ -16,9 +16,6 @@ import type {
 import type { ReplayOf, TableReplay } from "../../replay-sink.ts";
 import type { CopyMessage } from "../line/line-messages.ts";
 import type { SinkLine } from "../line/sink-line.ts";
-
-/** The sink's own signal ends it. */
-const neverAborted = new AbortController().signal;
 
 export class MessageCopies implements CopySink {
   #last = 0;

@@ -3,6 +3,7 @@
 // copy that is read again, as of a later point, takes the place of what was parked of it.
 
 import { formatLsn } from "../../../change/lsn.ts";
+import { neverAborted } from "../../../change/until-aborted.ts";
 import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
@@ -30,8 +31,6 @@ export interface KafkaParkingOptions extends ParkedEntriesOptions {
 const mostTogether = 100;
 /** What may wait for the state. */
 const mostWaitingBytes = 8 * 1024 * 1024;
-/** The end of the retry ends the wait. */
-const never = AbortSignal.any([]);
 const refusals: ReadonlySet<string> = new Set([
   "kafka_message_too_large",
   "sink_schema_rejected",
@@ -120,7 +119,8 @@ export class KafkaParking {
   /** Resolves when the state has what was parked, and messages that are sent again have made space for it. Throws what the state throws. */
   async untilCapacity(): Promise<void> {
     if (this.#waitingBytes >= mostWaitingBytes) await this.stored();
-    while (this.#awaitsSpace) await this.retry?.change(never);
+    // The end of the retry ends the wait.
+    while (this.#awaitsSpace) await this.retry?.change(neverAborted);
   }
 
   /** More is parked than may be. Messages that wait for the stream make no space while it waits. */

@@ -89,8 +89,7 @@ async function beginNew(
   const { relation } = table;
   if (isFirst && !replaces && (await hasRows(client, target))) return null;
   const fingerprint = fingerprintOf(sink, begin);
-  await client.query("begin");
-  try {
+  const begun = async () => {
     // The stream of all tables waits meanwhile.
     await client.query("set local lock_timeout = '1s'");
     // One that was interrupted ends, and the last one may have left tables that it could not drop.
@@ -98,11 +97,10 @@ async function beginNew(
     await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
     await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
     if (isFirst) await ledger.voidUncopied(client, relation);
-    await client.query("commit");
-  } catch (error) {
-    await client.query("rollback").catch(() => {});
+  };
+  await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
     throw isLocked(error) ? lockedAtSink(relation) : error;
-  }
+  });
   touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };

@@ -9,6 +9,7 @@ import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
 import type { SinkContext } from "../../sink.ts";
 import type { ApplySession } from "../apply-session.ts";
+import { lockForCopy } from "../bookkeeping/connector-lock.ts";
 import type { CopyRefusals } from "../refusals/copy-refusals.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import type { SinkTables } from "../sink-tables.ts";
@@ -95,14 +96,21 @@ export class CopyContext {
     );
   }
 
-  /** Runs `action` in a session of its own. */
+  /** Runs `action` in a session and a transaction of its own, which has the connector's lock. */
   async inSession<T>(action: (client: Client) => Promise<T>, how: CopySession = {}): Promise<T> {
     const { isIntoTarget = false, isWaiting: isClientBusy = () => false, isLast = false } = how;
     const { connector, sessions, apply, refusals } = this.sink;
     const stop = isLast ? connector.signal : this.stop;
     try {
+      const inTransaction = async (client: Client) => {
+        await client.query("begin");
+        await lockForCopy(client, connector);
+        const result = await action(client);
+        await client.query("commit");
+        return result;
+      };
       const result = await sessions.within(
-        (client) => whileWatched({ ...apply.watched(client), isClientBusy }, () => action(client)),
+        (client) => whileWatched({ ...apply.watched(client), isClientBusy }, () => inTransaction(client)),
         stop,
       );
       apply.lockWaitEnded();

@@ -9,7 +9,6 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { CopyChunk, Settled, StartedCopy, TableCopy } from "../../copy-sink.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
-import { lockForCopy } from "../bookkeeping/connector-lock.ts";
 import { type CopiedRange, dropCopy, forgetCopy, recordRange } from "../bookkeeping/copy-records.ts";
 import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
@@ -92,12 +91,8 @@ export class IncrementalCopy implements TableCopy {
     const staging = chunkTable(connector.connectorId, table.relation.id, ++this.#chunkCount);
     const [isNew, recordsSeen] = [this.#isNew, this.begun.replaces];
     const taken = await this.context.takeCounted(chunk, false, async (client, { form, chunks }) => {
-      await client.query("begin");
-      await lockForCopy(client, connector);
       const to = { chunk: await this.#target(client), staging, isNew, recordsSeen };
-      const staged = await stageChunk(client, to, form, chunks);
-      await client.query("commit");
-      return staged;
+      return await stageChunk(client, to, form, chunks);
     });
     const range = chunk.part?.kind === "range" ? chunk.part.range : null;
     chunk.phase?.("Writing", 0);
@@ -149,10 +144,8 @@ export class IncrementalCopy implements TableCopy {
     const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
     if (isKept || records.of(id, "incremental") === null) return;
     const drop = async (client: Client) => {
-      await client.query(`begin; set local lock_timeout = ${dropWaitMs}`);
-      await lockForCopy(client, connector);
+      await client.query(`set local lock_timeout = ${dropWaitMs}`);
       await dropCopy(client, connector.connectorId, id);
-      await client.query("commit");
     };
     // First: a batch must not record keys in a table that is being dropped.
     touched.end(id);

@@ -13,7 +13,7 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import type { CopyChunk, CopyMode, TellPhase } from "../../copy-sink.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
-import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
+import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import {
   type CopiedRange,
   type CopyRecord,
@@ -44,7 +44,7 @@ function sideOf({ connector, table }: Pick<RangeCopy, "connector" | "table">): T
 }
 
 /**
- * Makes the side table, or resumes `begun` if its ranges are still valid. Returns the form that rows must have; null: the table must be
+ * In a transaction: makes the side table, or resumes `begun` if its ranges are still valid. Returns the form that rows must have; null: the table must be
  * copied whole, and no ranges are left.
  */
 export async function beginRanges(
@@ -55,8 +55,6 @@ export async function beginRanges(
   const { connector, table, target } = copy;
   const { relation } = table;
   const side = sideOf(copy);
-  await client.query("begin");
-  await lockForCopy(client, connector);
   const existing = await readTargetTable(client, target);
   const isPossible =
     isDivisible(existing, relation) && (existing === null || (await isAsMade(client, existing, relation)));
@@ -76,7 +74,6 @@ export async function beginRanges(
   const made = isPossible ? await readTargetTable(client, side) : null;
   const form = made && chunkForm(made, relation);
   if (made && !form) await dropCopy(client, connector.connectorId, relation.id);
-  await client.query("commit");
   return form && { form, isResumed };
 }
 
@@ -105,7 +102,7 @@ async function isAsMade(client: Client, table: TargetTable, { columns }: Relatio
   );
 }
 
-/** In one transaction: the rows, and the record that the range is done. */
+/** In a transaction: the rows, and the record that the range is done. */
 export async function copyRange(
   client: Client,
   { connector, table }: RangeCopy,
@@ -113,8 +110,6 @@ export async function copyRange(
   range: PageRange,
 ): Promise<CopiedRange> {
   const columns = sqlList(table.relation.columns.map((column) => column.name));
-  await client.query("begin");
-  await lockForCopy(client, connector);
   const rows = await copyIn(
     client,
     `copy ${sqlName(sideOf({ connector, table }))} (${columns}) from stdin (format ${form})`,
@@ -122,11 +117,10 @@ export async function copyRange(
   );
   const copied = { ...range, point, rows };
   await recordRange(client, connector.connectorId, table.relation.id, copied);
-  await client.query("commit");
   return copied;
 }
 
-/** In one transaction: makes the rows visible and records the copy. */
+/** In a transaction: makes the rows visible and records the copy. */
 export async function joinRanges(
   client: Client,
   config: PostgresSinkConfig,
@@ -138,8 +132,6 @@ export async function joinRanges(
   const points = ranges.map(({ point }) => point).sort((a, b) => (a < b ? -1 : 1));
   const [first = zeroLsn, point = first] = [points[0], points.at(-1)];
   const areMixed = first !== point;
-  await client.query("begin");
-  await lockForCopy(client, connector);
   const existing = await readTargetTable(client, copy.target);
   copy.phase(existing === null ? "Finishing" : "Writing", null);
   const { hasOthers, fitted } =
@@ -151,7 +143,6 @@ export async function joinRanges(
   const isUnproved = known.isUnproved && hasOthers;
   const outcome = await recordOutcome(client, connector, table, made, { ...known, isUnproved }, fitted, null);
   await dropCopy(client, connector.connectorId, table.relation.id);
-  await client.query("commit");
   return { rows: ranges.reduce((sum, { rows }) => sum + rows, 0), ...outcome };
 }
 

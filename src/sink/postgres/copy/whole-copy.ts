@@ -12,7 +12,7 @@ import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
 import { recordCopy, type TableCopyRecord } from "../bookkeeping/bookkeeping.ts";
-import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
+import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import { copyRecord } from "../bookkeeping/copy-ledger.ts";
 import { deleteIncomplete } from "../bookkeeping/incomplete-rows.ts";
 import { endSetAside } from "../bookkeeping/set-aside-tables.ts";
@@ -66,7 +66,7 @@ export interface WholeCopy extends CopyChunk {
   readonly toHistory?: TakeCopiedRows | null;
 }
 
-/** In one transaction: the table, its rows, and the record of the copy. */
+/** In a transaction: the table, its rows, and the record of the copy. */
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
@@ -77,8 +77,6 @@ export async function copyIntoTarget(
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
   const target = naming.target(table.relation);
-  await client.query("begin");
-  await lockForCopy(client, connector);
   const isShared = naming.isShared(table.relation);
   const before = await readTargetTable(client, target);
   if (!before) await createTable(client, target, table);
@@ -132,7 +130,6 @@ export async function copyIntoTarget(
   const left = { ...known, isUnproved: known.isUnproved && (isMerged || isShared) };
   const isHistoryBehind = toHistory === null;
   const outcome = await recordOutcome(client, connector, table, made, left, existing, keys, isHistoryBehind);
-  await client.query("commit");
   return { rows, ...outcome };
 }
 

@@ -1,4 +1,4 @@
-// Runs work on many items, several at a time.
+// Work that goes on side by side: on many items, several at a time, or of two kinds.
 
 /** Returns when `next` gives null and all work has ended. After a failure no more items begin. It is thrown when running work has ended. */
 export async function concurrently<T>(
@@ -27,4 +27,10 @@ export async function concurrently<T>(
 export function itemsOf<T>(items: readonly T[], stop?: AbortSignal): () => T | null {
   let at = 0;
   return () => (stop?.aborted ? null : (items[at++] ?? null));
+}
+
+/** When both have ended: returns both results, or throws the first one's error, otherwise the second one's. Leaves neither unhandled. */
+export async function both<A, B>(first: Promise<A>, second: Promise<B> | B): Promise<[A, B]> {
+  await Promise.allSettled([first, second]);
+  return [await first, await second];
 }
