@@ -53,3 +53,10 @@ export const ValidateEventSchema = taggedUnion({
   failed: Type.Optional(strictObject({ reason: Type.String() })),
 });
 export type ValidateEvent = Static<typeof ValidateEventSchema>;
+
+/** Checks one side of a connector, and changes nothing. `connectorId`: null: the connector is not made yet. */
+export type Validate<Config> = (
+  config: Config,
+  signal: AbortSignal,
+  connectorId: string | null,
+) => Promise<readonly ValidateEvent[]>;

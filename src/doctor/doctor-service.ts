@@ -9,7 +9,7 @@ import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
 import type { ParkedTotal } from "../connector/parked-message.ts";
 import { canResume } from "../connector/request/resume-refusal.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
-import type { ValidateEvent } from "../connector/validation.ts";
+import type { Validate } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { type ExaminedInstallation, holderFindings, replicaFindings } from "./replica-findings.ts";
 import { parkedFindings, statusFindings } from "./status-findings.ts";
@@ -40,16 +40,8 @@ export interface DoctorContext {
     known: { readonly isBegun: boolean; readonly isResumable: boolean; readonly resumeLsn: string | null },
     signal: AbortSignal,
   ): Promise<readonly Finding[]>;
-  validateSource(
-    config: SourceConfig,
-    signal: AbortSignal,
-    connectorId: string | null,
-  ): Promise<readonly ValidateEvent[]>;
-  validateSink(
-    config: SinkConfig,
-    signal: AbortSignal,
-    connectorId: string | null,
-  ): Promise<readonly ValidateEvent[]>;
+  readonly validateSource: Validate<SourceConfig>;
+  readonly validateSink: Validate<SinkConfig>;
 }
 
 /** How many connectors are examined at once. */

@@ -9,23 +9,15 @@ import type { SourceConfig, SourceRequest } from "../connector/config/source-con
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { resolveSink, resolveSource } from "../connector/request/resolve-connector.ts";
 import { notSupported, unbuiltPaths } from "../connector/request/unbuilt-features.ts";
-import type { ValidateEvent } from "../connector/validation.ts";
+import type { Validate, ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 
 export interface InspectionContext {
   readonly state: State;
   readSourceCatalog(config: SourceConfig, signal: AbortSignal): Promise<Catalog>;
-  validateSource(
-    config: SourceConfig,
-    signal: AbortSignal,
-    connectorId: string | null,
-  ): Promise<readonly ValidateEvent[]>;
-  validateSink(
-    config: SinkConfig,
-    signal: AbortSignal,
-    connectorId: string | null,
-  ): Promise<readonly ValidateEvent[]>;
+  readonly validateSource: Validate<SourceConfig>;
+  readonly validateSink: Validate<SinkConfig>;
 }
 
 /** How long the reading of a catalog may take. */

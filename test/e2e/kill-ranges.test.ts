@@ -1,13 +1,7 @@
 // A large table's copy goes on where it was when the service was killed, and nothing is left of one whose connector is deleted.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.
@@ -22,17 +16,8 @@ const rangesSql = "select first_page::int4 as page, point_lsn::text as point fro
 const sideTables = "select from pg_class where relname like 'copy\\_%\\_%' and relkind = 'r'";
 
 test("kill -9 amid a table's ranges, and a deletion", async () => {
-  await using stack = new AsyncDisposableStack();
-  const [command, server] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  stack.use(server);
-  for (const name of ["a", "b"]) await server.createDatabase(name);
-  await server.query(table, "a");
-  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-ranges-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
+  await using stage = await builtStage({ databases: ["a", "b"], source: table });
+  const { server, service, api } = stage;
   const connector = {
     source: {
       postgres: {
@@ -42,7 +27,7 @@ test("kill -9 amid a table's ranges, and a deletion", async () => {
     },
     sink: { postgres: { connection: server.connection("b") } },
   };
-  await new ApiClient(service.url).createConnector("m", connector);
+  await api.createConnector("m", connector);
   const ranges = () => server.query<{ page: number; point: string }>(rangesSql, "b").catch(() => []);
   await waitFor("a range", async () => (await ranges()).length > 0, { timeoutMs: 30_000, intervalMs: 5 });
   await service.kill();
@@ -58,9 +43,9 @@ test("kill -9 amid a table's ranges, and a deletion", async () => {
   await waitFor("the sink to equal the source", isSame, { timeoutMs: 60_000, intervalMs: 200 });
   expect(await server.query(sideTables, "b")).toEqual([]);
 
-  await new ApiClient(service.url).command("m", "ReIntialize");
+  await api.command("m", "ReIntialize");
   await waitFor("a range", async () => (await ranges()).length > 0, { timeoutMs: 30_000, intervalMs: 5 });
-  await new ApiClient(service.url).command("m", "Delete");
+  await api.command("m", "Delete");
   const isGone = async () =>
     (await ranges()).length === 0 && (await server.query(sideTables, "b")).length === 0;
   await waitFor("the side table to go", isGone, { timeoutMs: 30_000 });

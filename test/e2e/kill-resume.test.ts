@@ -2,14 +2,8 @@
 // source, and every table is proved.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.
@@ -45,24 +39,14 @@ const rounds = 2;
 const kills = Number(process.env.MILLRACE_KILLS ?? 5);
 
 test(`kill -9, ${rounds} times ${kills}, amid Resume`, async () => {
-  await using stack = new AsyncDisposableStack();
-  const [command, server] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  stack.use(server);
-  for (const name of ["a", "b"]) await server.createDatabase(name);
-  await server.query(tables, "a");
-  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-resume-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
+  await using stage = await builtStage({ databases: ["a", "b"], source: tables });
+  const { server, service, api } = stage;
   const connector = {
     source: {
       postgres: { connection: server.connection("a"), replication_type: { logical_replication: {} } },
     },
     sink: { postgres: { connection: server.connection("b") } },
   };
-  const api = new ApiClient(service.url);
   await api.createConnector("m", connector);
   const isEqual = async () =>
     Bun.deepEquals(await server.query(contents, "b").catch(() => []), await server.query(contents, "a"));

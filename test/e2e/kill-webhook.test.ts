@@ -2,14 +2,15 @@
 // late. Deduplicated by Idempotency-Key alone, every change arrived exactly once; by `_sm_version` the rows are the source's.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { auditedSchema, inSourceOrder, random, type SentRow, writeUntil } from "../support/audited-load.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import {
+  auditedConnector,
+  auditedSchema,
+  inSourceOrder,
+  random,
+  type SentRow,
+  writeUntil,
+} from "../support/audited-load.ts";
+import { builtStage, stateIn } from "../support/built-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
 import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -35,43 +36,18 @@ const moody: ReceiverScript = () => {
 test(
   `every change exactly once under ${kills} kill -9`,
   async () => {
-    await using stack = new AsyncDisposableStack();
-    const [command, server] = await Promise.all([
-      compiledBinary(),
-      PostgresServer.start({ settings: { fsync: "off" } }),
-    ]);
-    stack.use(server);
-    for (const database of ["a", "state"]) await server.createDatabase(database);
-    await server.query(auditedSchema, "a");
-    const receiver = stack.use(await WebhookReceiver.start({ script: moody }));
-    const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-kill-webhook-"));
-    stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-    const { user, password, host, port } = server.connection("state");
-    const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
-    const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
-    const api = new ApiClient(service.url);
-    await api.createConnector("a", {
-      source: {
-        postgres: {
-          connection: server.connection("a"),
-          replication_type: { logical_replication: {} },
-          catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
-        },
-      },
-      sink: {
-        webhook: {
-          ...{ url: receiver.url, path_template: "{schema}/{table}", request_timeout_ms: timeoutMs },
-          retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
-          batch: { max_batch_size: 20 },
-        },
-      },
-      limits: { cdc: { flush_interval_ms: 5 } },
+    await using stage = await builtStage({
+      databases: ["a", "state"],
+      source: auditedSchema,
+      environment: (server) => stateIn(server, "state"),
     });
-    const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
-    await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
+    const { server, service } = stage;
+    await using receiver = await WebhookReceiver.start({ script: moody });
+    await auditedConnector(stage, { url: receiver.url, request_timeout_ms: timeoutMs });
 
     const over = new AbortController();
-    const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
+    await using client = await server.connect("a");
+    const writing = writeUntil(over.signal, client);
     try {
       for (let kill = 0; kill < kills; kill++) {
         const { length } = receiver.requests;

@@ -3,14 +3,16 @@
 // Idempotency-Key, in the order of its key.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { auditedSchema, inSourceOrder, random, type SentRow, writeUntil } from "../support/audited-load.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
+import {
+  auditedConnector,
+  auditedSchema,
+  inSourceOrder,
+  random,
+  type SentRow,
+  writeUntil,
+} from "../support/audited-load.ts";
+import { builtStage, stateIn } from "../support/built-stage.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
@@ -65,47 +67,21 @@ function choosy(refuses: Refuses): ReceiverScript {
 test(
   `what is refused is parked, and arrives after a retry, under ${kills} kill -9`,
   async () => {
-    await using stack = new AsyncDisposableStack();
-    const settings = { fsync: "off" };
-    const [command, server, stateServer] = await Promise.all([
-      compiledBinary(),
-      PostgresServer.start({ settings }),
-      PostgresServer.start({ settings }),
-    ]);
-    stack.use(server);
-    stack.use(stateServer);
-    await server.createDatabase("a");
+    await using stateServer = await PostgresServer.start({ settings: { fsync: "off" } });
     await stateServer.createDatabase("state");
-    await server.query(auditedSchema, "a");
+    await using stage = await builtStage({
+      databases: ["a"],
+      source: auditedSchema,
+      environment: () => stateIn(stateServer, "state"),
+    });
+    const { server, service, api } = stage;
     let refuses = ofIds([1, 7, 23]);
     const script = choosy((ids, body) => refuses(ids, body));
-    const receiver = stack.use(await WebhookReceiver.start({ script }));
-    const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
-    stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-    const { user, password, host, port } = stateServer.connection("state");
-    const environment = { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/state` };
-    const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
-    const api = new ApiClient(service.url);
-    await api.createConnector("a", {
-      source: {
-        postgres: {
-          connection: server.connection("a"),
-          replication_type: { logical_replication: {} },
-          catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
-        },
-      },
-      sink: {
-        webhook: {
-          ...{ url: receiver.url, path_template: "{schema}/{table}", request_timeout_ms: 2_000 },
-          retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
-          batch: { max_batch_size: 20 },
-          on_exhausted: { park: { max_messages: 100_000 } },
-        },
-      },
-      limits: { cdc: { flush_interval_ms: 5 } },
+    await using receiver = await WebhookReceiver.start({ script });
+    await auditedConnector(stage, {
+      ...{ url: receiver.url, request_timeout_ms: 2_000 },
+      on_exhausted: { park: { max_messages: 100_000 } },
     });
-    const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
-    await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
     const call = async (method: string, path: string, body?: object) => {
       const response = await fetch(`${service.url}/api/v1/connectors/a/parked${path}`, {
         method,
@@ -117,7 +93,8 @@ test(
     const parked = async () => ((await call("GET", "?limit=1000")) as ParkedList).parked;
 
     const over = new AbortController();
-    const writing = writeUntil(over.signal, stack.use(await server.connect("a")));
+    await using client = await server.connect("a");
+    const writing = writeUntil(over.signal, client);
     try {
       await waitFor("a parked row", async () => (await parked()).length > 0, { timeoutMs: 60_000 });
       const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
@@ -159,23 +136,17 @@ test(
 );
 
 test("metrics, alert, commands and a record of who discarded; beginning again takes what is parked away", async () => {
-  await using stack = new AsyncDisposableStack();
-  const [command, server] = await Promise.all([
-    compiledBinary(),
-    PostgresServer.start({ settings: { fsync: "off" } }),
-  ]);
-  stack.use(server);
-  await server.createDatabase("a");
-  await server.query("create table t (id int primary key, n int not null)", "a");
-  const alerts = stack.use(await WebhookReceiver.start());
+  await using alerts = await WebhookReceiver.start();
   const refusing: ReceiverScript = ({ body }) =>
     body.includes('"id":13,') ? { kind: "answer", status: 400, body: "no token s3cr3t-token" } : 200;
-  const receiver = stack.use(await WebhookReceiver.start({ script: refusing }));
-  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-parking-"));
-  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  await using receiver = await WebhookReceiver.start({ script: refusing });
   const credentials = { MILLRACE_USERNAME: "ann", MILLRACE_PASSWORD: "her-password" };
-  const environment = { ...credentials, MILLRACE_ALERT_URL: alerts.url };
-  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory, environment }));
+  await using stage = await builtStage({
+    databases: ["a"],
+    source: "create table t (id int primary key, n int not null)",
+    environment: () => ({ ...credentials, MILLRACE_ALERT_URL: alerts.url }),
+  });
+  const { command, server, service } = stage;
   const authorization = `Basic ${Buffer.from("ann:her-password").toString("base64")}`;
   const call = async (method: string, path: string, body?: object) => {
     const response = await fetch(`${service.url}${path}`, {

@@ -51,7 +51,9 @@ test("fifty identical requests that race are answered with one task", async () =
   const [id = "", ...others] = new Set(created.map((task) => task.id));
   expect(others).toEqual([]);
   const done = await untilIn(id, "Done");
-  expect(done).toMatchObject({ attempt: 0, progress: { rows: 1000 } });
+  // Behind a lock that lasts longer than a second it begins again.
+  expect(done.attempt).toBeLessThanOrEqual(1);
+  expect(done.progress).toMatchObject({ rows: 1000 });
   expect(done).not.toContainAnyKeys(["reason", "next_attempt_at"]);
   const next = await create("orders");
   expect(next.id).not.toBe(id);

@@ -2,6 +2,9 @@
 // arrived can be compared with what was noted, one by one.
 
 import type { Client } from "pg";
+import type { JsonBody } from "../../src/demo/api-client.ts";
+import type { BuiltStage } from "./built-stage.ts";
+import { waitFor } from "./wait-for.ts";
 
 export const auditedSchema = `
   create table t (id int primary key, n int not null); alter table t replica identity full;
@@ -14,6 +17,30 @@ export const auditedSchema = `
     return null;
   end $$;
   create trigger note after insert or update or delete on t for each row execute function audit.note()`;
+
+/** A connector `a` of database `a` with table `t`, whose requests have at most 20 rows and are tried for ever. */
+export async function auditedConnector({ server, api }: BuiltStage, webhook: JsonBody): Promise<void> {
+  await api.createConnector("a", {
+    source: {
+      postgres: {
+        connection: server.connection("a"),
+        replication_type: { logical_replication: {} },
+        catalog: { default_action: "Exclude", schemas: [{ name: "public" }] },
+      },
+    },
+    sink: {
+      webhook: {
+        path_template: "{schema}/{table}",
+        retry: { initial_backoff_ms: 5, max_backoff_ms: 40, max_retries: 0, max_retry_duration_ms: 0 },
+        batch: { max_batch_size: 20 },
+        ...webhook,
+      },
+    },
+    limits: { cdc: { flush_interval_ms: 5 } },
+  });
+  const isStreaming = async () => (await api.connector("a")).status.state.realtime !== undefined;
+  await waitFor("the stream", isStreaming, { timeoutMs: 60_000 });
+}
 
 /** A row as it is noted, and as it is sent. */
 export interface SentRow {

@@ -1,14 +1,11 @@
 // The built program with one connector, `shop`, between two databases of one server: for tests of its tasks, over the API.
 
 import { expect } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
-import { ApiClient, type JsonBody } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "./compiled-binary.ts";
-import { PostgresServer } from "./postgres-server.ts";
+import type { ApiClient, JsonBody } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import { type BuiltStage, builtStage } from "./built-stage.ts";
+import type { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface TaskStageOptions {
@@ -21,33 +18,22 @@ export interface TaskStageOptions {
 
 export class TaskStage implements AsyncDisposable {
   readonly path = "/api/v1/connectors/shop/tasks";
+  /** The program. */
+  readonly command: string;
+  readonly server: PostgresServer;
+  readonly service: ServiceProcess;
   readonly api: ApiClient;
 
   private constructor(
-    /** The program. */
-    readonly command: string,
-    readonly server: PostgresServer,
-    readonly service: ServiceProcess,
+    private readonly built: BuiltStage,
     private readonly timeoutMs: number,
-    private readonly stack: AsyncDisposableStack,
   ) {
-    this.api = new ApiClient(service.url);
+    ({ command: this.command, server: this.server, service: this.service, api: this.api } = built);
   }
 
   /** Returns when the connector streams. */
   static async start({ source, catalog, timeoutMs = 60_000 }: TaskStageOptions): Promise<TaskStage> {
-    await using stack = new AsyncDisposableStack();
-    const [command, server] = await Promise.all([
-      compiledBinary(),
-      PostgresServer.start({ settings: { fsync: "off" } }),
-    ]);
-    stack.use(server);
-    for (const name of ["shop", "copy"]) await server.createDatabase(name);
-    await server.query(source, "shop");
-    const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-tasks-"));
-    stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
-    const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
-    const stage = new TaskStage(command, server, service, timeoutMs, stack.move());
+    const stage = new TaskStage(await builtStage({ databases: ["shop", "copy"], source }), timeoutMs);
     try {
       await stage.#connect(catalog);
       return stage;
@@ -96,7 +82,7 @@ export class TaskStage implements AsyncDisposable {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.stack.disposeAsync();
+    return this.built[Symbol.asyncDispose]();
   }
 
   async #connect(catalog: JsonBody | undefined): Promise<void> {
