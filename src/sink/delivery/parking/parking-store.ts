@@ -9,6 +9,7 @@ import type {
   ParkingCall,
   RequestCut,
 } from "../../../connector/parking.ts";
+import { ToldTogether } from "./told-together.ts";
 
 export interface ParkingStore {
   load(after: number): Promise<ParkedPage>;
@@ -33,6 +34,7 @@ export interface ParkingStore {
 /** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
 export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): ParkingStore {
   const tell = async (call: ParkingCall) => void (await ask(call));
+  const delivered = new ToldTogether((ids) => tell({ kind: "delivered", ids }));
   return {
     load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
     cuts: async (after) => (await ask({ kind: "cuts", after })) as CutPage,
@@ -44,7 +46,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),
     body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
-    delivered: (ids) => tell({ kind: "delivered", ids }),
+    delivered: (ids) => delivered.add(ids),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
     sweep: (version) => tell({ kind: "sweep", version }),

@@ -40,10 +40,6 @@ export class KafkaParkingSet implements ParkingAtCommit {
   readonly refused: RefusedRecords;
   /** Added, and parked as far as the state knows. */
   readonly #retried = new Set<string>();
-  /** Those of them that are committed. */
-  readonly #committed = new Set<string>();
-  /** The state is being told of them. */
-  #isNoting = false;
   #waiters: (() => void)[] = [];
   /** All that was asked for until then was added, and is not committed. */
   #triedUntil: string | null = null;
@@ -100,8 +96,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
   }
 
   committed(retried: readonly string[]): void {
-    for (const id of retried) if (this.#retried.has(id)) this.#committed.add(id);
-    void this.#note();
+    if (retried.length > 0) void this.#note(retried);
   }
 
   /** A broker does not take the row's message: the session ends, and the next one knows. Returns whether it does. */
@@ -168,21 +163,15 @@ export class KafkaParkingSet implements ParkingAtCommit {
     return { kind: "retry", reason: failure.message, retryAfterMs: 0, note };
   }
 
-  /** The record names them until the state knows. What is committed meanwhile goes together in the next statement. */
-  async #note(): Promise<void> {
-    if (this.#isNoting) return;
-    this.#isNoting = true;
+  /** The record names them until the state knows. */
+  async #note(retried: readonly string[]): Promise<void> {
     try {
-      while (this.#committed.size > 0) {
-        const ids = [...this.#committed];
-        await this.tools.place.store.delivered(ids);
-        for (const noted of [this.#committed, this.#retried]) for (const id of ids) noted.delete(id);
-        for (const wake of this.#waiters.splice(0)) wake();
-      }
+      await this.tools.place.store.delivered(retried);
     } catch (error) {
       this.events.failed(toMillraceError(error));
-    } finally {
-      this.#isNoting = false;
+      return;
     }
+    for (const id of retried) this.#retried.delete(id);
+    for (const wake of this.#waiters.splice(0)) wake();
   }
 }
