@@ -1,46 +1,31 @@
 // What is left of a Kafka connector when it is deleted, or begins anew at other brokers: its topics, and nothing of its record.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { resolveSink } from "../../src/connector/request/resolve-connector.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
 import { freePort } from "../../src/demo/free-port.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { dropCheckpoint } from "../../src/sink/kafka/checkpoint/drop-checkpoint.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic } from "../support/kafka/kafka-reader.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
-let directory: string;
+const stack = new AsyncDisposableStack();
 let server: PostgresServer;
 let cluster: KafkaCluster;
 let service: ServiceProcess;
 let api: ApiClient;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-  server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.createDatabase("shop");
-  await server.query("create table t (id int primary key, v text)", "shop");
-  await server.query("insert into t select i, 'a' from generate_series(1, 100) i", "shop");
-  cluster = await KafkaCluster.start();
-  service = await ServiceProcess.start({
-    ...{ command, environment: {}, workingDirectory: directory },
-    dataDirectory: join(directory, "data"),
-  });
-  api = new ApiClient(service.url);
+  const source =
+    "create table t (id int primary key, v text); insert into t select i, 'a' from generate_series(1, 100) i";
+  ({ server, service, api } = stack.use(await builtStage({ databases: ["shop"], source })));
+  cluster = stack.use(await KafkaCluster.start());
 });
 
-afterAll(async () => {
-  await service?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-  await server?.[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(() => stack.disposeAsync());
 
 function configuration(brokers: readonly string[]) {
   const connection = server.connection("shop");

@@ -2,23 +2,20 @@
 // committed message has one receipt, which has its partition and offset, and nothing else has one. So it is for rows that were parked.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import type { Explanation } from "../../src/connector/explanation.ts";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { decodeBody } from "../../src/sink/delivery/receipts/receipt-body.ts";
+import { builtStage, stateIn } from "../support/built-stage.ts";
 import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const kills = Number(process.env.MILLRACE_KILLS ?? 8);
-const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
 const copied = 2_000;
 /** One message in so many is larger than `smallLimit`. */
 const largeEvery = 67;
@@ -33,26 +30,16 @@ let api: ApiClient;
 const sql = <R extends object>(text: string) => server.query<R>(text, "shop");
 
 beforeAll(async () => {
-  const directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-  stack.defer(() => rm(directory, { recursive: true, force: true }));
-  server = stack.use(await PostgresServer.start({ settings: { fsync: "off" } }));
-  for (const database of ["shop", "state"]) await server.createDatabase(database);
-  await sql(
-    `create table nudge (n int); insert into nudge values (0);
+  const stage = await builtStage({
+    databases: ["shop", "state"],
+    source: `create table nudge (n int); insert into nudge values (0);
      create function large() returns trigger language plpgsql as $$ begin
        new.v := case when new.n % ${largeEvery} = 1 then repeat(md5(new.n::text), 2000) else '' end; return new;
      end $$`,
-  );
+    environment: (server) => stateIn(server, "state"),
+  });
+  ({ server, service, api } = stack.use(stage));
   cluster = stack.use(await KafkaCluster.start());
-  const { host, port, user, password } = server.connection("state");
-  const login = password ? `${user}:${encodeURIComponent(password)}` : user;
-  service = stack.use(
-    await ServiceProcess.start({
-      ...{ command, workingDirectory: directory, dataDirectory: join(directory, "data") },
-      environment: { DATABASE_URL: `postgres://${login}@${host}:${port}/state` },
-    }),
-  );
-  api = new ApiClient(service.url);
 });
 afterAll(() => stack.disposeAsync());
 
@@ -138,7 +125,6 @@ async function killUnderLoad(id: string): Promise<void> {
     const isOfBroker = kill % 4 === 3;
     await Promise.all([service.kill(), isOfBroker ? cluster.kill(1) : null]);
     await Promise.all([service.launch(), isOfBroker ? cluster.restart(1) : null]);
-    api = new ApiClient(service.url);
     if (kill % 4 !== 1) continue;
     await Bun.sleep(Math.random() * 1_000);
     await cluster.kill(1);

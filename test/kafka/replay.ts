@@ -2,21 +2,18 @@
 // is the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { replayResultOf, type Task } from "../../src/connector/task.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { askForReplay, changesOfLarge, largeTable, rowsOfLarge, untilOver } from "../support/replay-tasks.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
 const path = "/api/v1/connectors/again";
 const rows = 30_000;
 const stack = new AsyncDisposableStack();
@@ -28,23 +25,14 @@ let api: ApiClient;
 const sql = <R extends object>(text: string) => server.query<R>(text, "shop");
 
 beforeAll(async () => {
-  const directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-  stack.defer(() => rm(directory, { recursive: true, force: true }));
-  server = stack.use(await PostgresServer.start({ settings: { fsync: "off" } }));
-  await server.createDatabase("shop");
-  await sql(
-    `create table nudge (id int primary key, n int not null); insert into nudge values (1, 0);
+  const stage = await builtStage({
+    databases: ["shop"],
+    source: `create table nudge (id int primary key, n int not null); insert into nudge values (1, 0);
      create table few (id uuid primary key, v text); insert into few values ('0195d3ab-0000-7000-8000-000000000001', 'a');
      ${largeTable(rows, 600)}`,
-  );
+  });
+  ({ server, service, api } = stack.use(stage));
   cluster = stack.use(await KafkaCluster.start());
-  service = stack.use(
-    await ServiceProcess.start({
-      ...{ command, environment: {}, workingDirectory: directory },
-      dataDirectory: join(directory, "data"),
-    }),
-  );
-  api = new ApiClient(service.url);
   const connection = server.connection("shop");
   await api.createConnector("again", {
     source: { postgres: { connection, replication_type: { logical_replication: {} } } },
@@ -109,7 +97,6 @@ test("killed amid a replay under load: each key's versions only grow, and what i
     await waitFor("some of it", isRunning, { timeoutMs: 60_000, intervalMs: 10 });
     await service.kill();
     await service.launch();
-    api = new ApiClient(service.url);
   }
   expect(await over(begun.id)).toMatchObject({ state: "Done" });
   await changes[Symbol.asyncDispose]();

@@ -1,34 +1,24 @@
 // What a Kafka connector says of itself: its measurements, and brokers that are in trouble.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { ApiClient } from "../../src/demo/api-client.ts";
-import { ServiceProcess } from "../../src/demo/service-process.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
+import type { ServiceProcess } from "../../src/demo/service-process.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const command = [process.execPath, join(import.meta.dirname, "..", "..", "src", "main.ts")];
-let directory: string;
+const stack = new AsyncDisposableStack();
 let server: PostgresServer;
 let cluster: KafkaCluster;
 let service: ServiceProcess;
 let api: ApiClient;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
-  server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.createDatabase("shop");
-  await server.query("create table t (id int primary key, v text)", "shop");
-  await server.query("insert into t select i, 'a' from generate_series(1, 100) i", "shop");
-  cluster = await KafkaCluster.start();
-  service = await ServiceProcess.start({
-    ...{ command, environment: {}, workingDirectory: directory },
-    dataDirectory: join(directory, "data"),
-  });
-  api = new ApiClient(service.url);
+  const source =
+    "create table t (id int primary key, v text); insert into t select i, 'a' from generate_series(1, 100) i";
+  ({ server, service, api } = stack.use(await builtStage({ databases: ["shop"], source })));
+  cluster = stack.use(await KafkaCluster.start());
   const connection = server.connection("shop");
   await api.createConnector("told", {
     source: { postgres: { connection, replication_type: { logical_replication: {} } } },
@@ -39,12 +29,7 @@ beforeAll(async () => {
   await untilRealtime();
 });
 
-afterAll(async () => {
-  await service?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-  await server?.[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(() => stack.disposeAsync());
 
 const untilRealtime = () =>
   waitFor(
