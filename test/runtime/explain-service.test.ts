@@ -18,12 +18,8 @@ function bodyOf(changes: number): Uint8Array {
   const { hash, check } = textsDigest(["7"]);
   const rows = new ReceiptRows(false);
   for (let i = 0; i < changes; i++) {
-    rows.hashes.push(hash);
-    rows.checks.push(check);
-    rows.marks.push(1);
-    rows.runRows.push(1);
-    rows.runLsns.push(lsn(BigInt(i + 1)));
-    rows.runTimesUs.push(nowMs * 1000);
+    rows.addRow(hash, check, 1);
+    rows.addToRun(lsn(BigInt(i + 1)), nowMs * 1000);
   }
   const book = new ReceiptBook({ nowMs: () => nowMs, newId: () => "id", withinMs: 60_000 });
   const facts = { schema: "public", table: "orders", key: Bun.randomUUIDv7(), outcome: "delivered" as const };

@@ -3,12 +3,12 @@
 import { formatLsn, type Lsn } from "../../change/lsn.ts";
 import type { ExplainedDelivery } from "../../connector/explanation.ts";
 import type { RowQuestion } from "../../connector/receipts.ts";
-import { type KeyDigest, textsDigest } from "../../sink/delivery/receipts/key-digest.ts";
+import { textsDigest } from "../../sink/delivery/receipts/key-digest.ts";
 import { messageKey } from "../../sink/delivery/receipts/message-key.ts";
 import { timeText } from "../../sink/delivery/receipts/open-requests.ts";
 import type { Receipt } from "../../sink/delivery/receipts/receipt.ts";
 import { decodeBody } from "../../sink/delivery/receipts/receipt-body.ts";
-import { operationOf, partOfMark, runOf } from "../../sink/delivery/receipts/receipt-rows.ts";
+import { commitOf, operationOf, partOfMark, rowsWith } from "../../sink/delivery/receipts/receipt-rows.ts";
 
 /** A delivery with where its change is in the source's log; null: that is not known. */
 export interface RowReceipt {
@@ -33,17 +33,7 @@ export function rowReceipts(
   for (const receipt of decodeBody(body)) {
     const { schema, table, lastAtMs } = receipt;
     if (schema !== question.schema || table !== question.name || lastAtMs < options.sinceMs) continue;
-    for (const row of rowsWith(receipt, digest)) found.push(rowReceipt(receipt, row, question, options));
-  }
-  return found;
-}
-
-function rowsWith({ rows }: Receipt, { hash, check }: KeyDigest): readonly number[] {
-  const found: number[] = [];
-  for (let row = 0; row < rows.count; row++) {
-    // Of a parked message that was sent again the first hash alone is known.
-    if (rows.hashes[row] === hash && (rows.checks[row] === check || rows.runRows.length === 0))
-      found.push(row);
+    for (const row of rowsWith(receipt.rows, digest)) found.push(rowReceipt(receipt, row, question, options));
   }
   return found;
 }
@@ -55,10 +45,10 @@ function rowReceipt(
   { hasMessageKeys }: RowReceiptOptions,
 ): RowReceipt {
   const { rows, outcome, attempts, status, ms, lastAtMs, firstAtMs } = receipt;
-  const run = runOf(rows, row);
-  const lsn = rows.runLsns[run] ?? null;
-  const commitTimeUs = rows.runTimesUs[run] ?? 0;
-  const mark = rows.marks[row]!;
+  const commit = commitOf(rows, row);
+  const lsn = commit?.lsn ?? null;
+  const commitTimeUs = commit?.timeUs ?? 0;
+  const mark = rows.lists.marks[rows.first + row]!;
   const ordinal = rows.ordinals?.[row];
   const key =
     receipt.key === null && ordinal !== undefined && hasMessageKeys

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { ReceiptBatches } from "../../../src/connector/receipts.ts";
 import type { ChangedParts, SavedRecord } from "../../../src/connector/saved-record.ts";
 import { ReceiptKeeping } from "../../../src/sink/delivery/receipts/receipt-keeping.ts";
+import { commitOf } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
 import { MessageReceipts } from "../../../src/sink/kafka/receipts/message-receipts.ts";
 import { dropStaged, StagedReceipts } from "../../../src/sink/kafka/receipts/staged-receipts.ts";
@@ -47,7 +48,11 @@ class World {
   };
 
   get saved(): readonly number[] {
-    return this.receipts.list().flatMap(({ rows }) => Array.from(rows.runLsns, Number));
+    return this.receipts
+      .list()
+      .flatMap(({ rows }) =>
+        Array.from({ length: rows.count }, (_, row) => Number(commitOf(rows, row)?.lsn)),
+      );
   }
 }
 

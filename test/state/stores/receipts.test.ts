@@ -7,7 +7,7 @@ import { textsDigest } from "../../../src/sink/delivery/receipts/key-digest.ts";
 import { filterKey, filterProbes, tableHash } from "../../../src/sink/delivery/receipts/key-filter.ts";
 import { decodeBody } from "../../../src/sink/delivery/receipts/receipt-body.ts";
 import { ReceiptBook } from "../../../src/sink/delivery/receipts/receipt-book.ts";
-import { ReceiptRows } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
+import { ReceiptRows, rowsWith } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
 import type { State } from "../../../src/state/open-state.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
 import { databaseKinds, StateOver } from "../../support/state-over.ts";
@@ -23,13 +23,9 @@ function add(book: ReceiptBook, ids: readonly number[], atMs: number): void {
   const rows = new ReceiptRows(false);
   for (const id of ids) {
     const { hash, check } = textsDigest([String(id)]);
-    rows.hashes.push(hash);
-    rows.checks.push(check);
-    rows.marks.push(0);
+    rows.addRow(hash, check, 0);
+    rows.addToRun(lsn(BigInt(ids[0]!)), atMs * 1000);
   }
-  rows.runRows.push(ids.length);
-  rows.runLsns.push(lsn(BigInt(ids[0]!)));
-  rows.runTimesUs.push(atMs * 1000);
   const facts = { schema: "public", table: "orders", key: Bun.randomUUIDv7(), outcome: "delivered" as const };
   book.add({ ...facts, attempts: 1, status: 200, ms: 3, firstAtMs: atMs, lastAtMs: atMs, rows });
 }
@@ -52,9 +48,8 @@ for (const kind of databaseKinds) {
       const found = async (row: number, sinceMs = 0) => {
         const search = { probes: probesOf(row), sinceMs, before: null, limit: 1_000 };
         const batches = await state.receipts.search(id, search);
-        const { hash } = textsDigest([String(row)]);
         const receipts = batches.flatMap(({ body }) => [...decodeBody(body)]);
-        return receipts.filter(({ rows }) => Array.from(rows.hashes).includes(hash)).length;
+        return receipts.filter(({ rows }) => rowsWith(rows, textsDigest([String(row)])).length > 0).length;
       };
       return { save, found };
     }

@@ -6,7 +6,7 @@ import type { Delivery } from "../order/request-lane.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type KeyDigest, textsDigest } from "./key-digest.ts";
 import type { Receipt } from "./receipt.ts";
-import { type KeptRows, operationOf, runOf } from "./receipt-rows.ts";
+import { commitOf, type KeptRows, operationOf, rowsWith } from "./receipt-rows.ts";
 import type { Trial } from "./receipted-requests.ts";
 
 /** The parts of a delivery that have the row; the whole request where that is not known. */
@@ -46,25 +46,18 @@ export function unsavedRequests(
   });
 }
 
-function hasRow({ receiptRows, touches }: OutgoingRequest, { hash, check }: KeyDigest): boolean {
-  if (!receiptRows || receiptRows.count === 0) return touches.includes(hash | 0);
-  const { hashes, checks } = receiptRows;
-  return hashes.some((each, row) => each === hash && checks[row] === check);
+function hasRow({ receiptRows, touches }: OutgoingRequest, digest: KeyDigest): boolean {
+  if (!receiptRows || receiptRows.count === 0) return touches.includes(digest.hash | 0);
+  return rowsWith(receiptRows, digest).length > 0;
 }
 
 /** Of the last of its rows with this key. */
 export function lastChange(rows: KeptRows, digest: KeyDigest): OpenRequest["last_change"] {
-  for (let row = rows.count - 1; row >= 0; row--) {
-    if (rows.hashes[row] !== digest.hash || rows.checks[row] !== digest.check) continue;
-    const run = runOf(rows, row);
-    const committedAt = timeText(Math.floor(rows.runTimesUs[run]! / 1000));
-    return {
-      lsn: formatLsn(rows.runLsns[run]!),
-      committed_at: committedAt,
-      op: operationOf(rows.marks[row]!),
-    };
-  }
-  return undefined;
+  const row = rowsWith(rows, digest).at(-1);
+  const commit = row === undefined ? null : commitOf(rows, row);
+  if (row === undefined || !commit) return undefined;
+  const op = operationOf(rows.lists.marks[rows.first + row]!);
+  return { lsn: formatLsn(commit.lsn), committed_at: timeText(Math.floor(commit.timeUs / 1000)), op };
 }
 
 export function timeText(ms: number): string {

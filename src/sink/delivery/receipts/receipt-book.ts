@@ -2,9 +2,10 @@
 // save. Small saves share a batch, which is written again as it grows, so that a quiet connector does not leave a row for each request.
 
 import { batchSpanMs, type ReceiptBatch, type ReceiptBatches } from "../../../connector/receipts.ts";
-import { filterKey, keyFilter, tableHash } from "./key-filter.ts";
+import { keyFilter } from "./key-filter.ts";
+import { OpenPiece } from "./open-piece.ts";
 import type { Receipt } from "./receipt.ts";
-import { encodePiece } from "./receipt-body.ts";
+import { decodeBody, framed } from "./receipt-body.ts";
 
 export interface ReceiptBookOptions {
   /** In ms since 1970-01-01 UTC. */
@@ -26,20 +27,19 @@ const rowsOfRequest = 4;
 interface Unsaved {
   readonly batch: ReceiptBatch;
   readonly rows: number;
-  readonly receipts: readonly Receipt[];
+  readonly pieces: readonly Uint8Array[];
 }
 
 export class ReceiptBook {
   /** Has the record saved, and resolves when that is durable; null: nothing has begun. */
   save: (() => Promise<void> | undefined) | null = null;
-  #receipts: Receipt[] = [];
+  #piece = new OpenPiece();
   /** Of what is gathered, and of what is not saved. */
   #rows = 0;
   #unsavedRows = 0;
   #batch = new GrowingBatch();
   /** Handed over, and not known to be saved. */
   readonly #unsaved = new Map<string, Unsaved>();
-  #lastTable: { readonly schema: string; readonly table: string; readonly hash: number } | null = null;
   #timer: Timer | null = null;
   #isClosed = false;
   #waiters: (() => void)[] = [];
@@ -57,11 +57,13 @@ export class ReceiptBook {
 
   /** Oldest first. */
   get unsaved(): readonly Receipt[] {
-    return [...[...this.#unsaved.values()].flatMap(({ receipts }) => receipts), ...this.#receipts];
+    const pieces = [...this.#unsaved.values()].flatMap(({ pieces }) => pieces);
+    if (this.#piece.receipts > 0) pieces.push(framed(this.#piece.bytes()));
+    return pieces.flatMap((piece) => [...decodeBody(piece)]);
   }
 
   add(receipt: Receipt): void {
-    this.#receipts.push(receipt);
+    this.#piece.add(receipt);
     this.#rows += receipt.rows.count + rowsOfRequest;
     if (this.#rows >= promptRows) this.hurry();
     else this.#timer ??= setTimeout(() => this.#onTime(), this.options.withinMs);
@@ -83,7 +85,7 @@ export class ReceiptBook {
   /** What the save that begins now has to store. It is handed over again until `saved`. */
   take(): ReceiptBatches {
     this.#clearTimer();
-    if (this.#receipts.length > 0) this.#gather();
+    if (this.#piece.receipts > 0) this.#gather();
     return new Map([...this.#unsaved].map(([id, { batch }]) => [id, batch]));
   }
 
@@ -106,8 +108,8 @@ export class ReceiptBook {
   }
 
   #gather(): void {
-    const receipts = this.#receipts;
-    this.#receipts = [];
+    const open = this.#piece;
+    this.#piece = new OpenPiece();
     const nowMs = this.options.nowMs();
     if (this.#batch.beganAtMs !== null && nowMs - this.#batch.beganAtMs >= batchSpanMs)
       this.#batch = new GrowingBatch();
@@ -115,26 +117,17 @@ export class ReceiptBook {
     batch.id ??= this.options.newId();
     const { id } = batch;
     batch.beganAtMs ??= nowMs;
-    for (const { schema, table, rows } of receipts)
-      batch.addKeys(this.#table(schema, table), rows.hashes, rows.count);
-    batch.addPiece(encodePiece(receipts), receipts.length);
+    const piece = framed(open.bytes());
+    batch.add(piece, open.filterKeys(), open.receipts);
     const before = this.#unsaved.get(id);
     this.#unsaved.set(id, {
       batch: batch.stored(id, batch.beganAtMs),
       rows: (before?.rows ?? 0) + this.#rows,
-      receipts: before ? [...before.receipts, ...receipts] : receipts,
+      pieces: [...(before?.pieces ?? []), piece],
     });
     this.#unsavedRows += this.#rows;
     this.#rows = 0;
     if (batch.bytes >= fullBytes) this.#batch = new GrowingBatch();
-  }
-
-  #table(schema: string, table: string): number {
-    const last = this.#lastTable;
-    if (last && last.table === table && last.schema === schema) return last.hash;
-    const hash = tableHash(schema, table);
-    this.#lastTable = { schema, table, hash };
-    return hash;
   }
 
   #onTime(): void {
@@ -151,30 +144,27 @@ export class ReceiptBook {
 class GrowingBatch {
   id: string | null = null;
   beganAtMs: number | null = null;
-  bytes = 0;
-  #pieces: Uint8Array[] = [];
+  #body = new Uint8Array();
+  #keys = new Uint32Array();
   #requests = 0;
-  #keys = new Uint32Array(64);
-  #count = 0;
 
-  addKeys(table: number, hashes: ArrayLike<number>, count: number): void {
-    if (this.#count + count > this.#keys.length) {
-      const grown = new Uint32Array(Math.max(this.#count + count, this.#keys.length * 2));
-      grown.set(this.#keys);
-      this.#keys = grown;
-    }
-    for (let i = 0; i < count; i++) this.#keys[this.#count++] = filterKey(table, hashes[i]!);
+  get bytes(): number {
+    return this.#body.length;
   }
 
-  addPiece(piece: Uint8Array, requests: number): void {
-    this.#pieces.push(piece);
-    this.bytes += piece.length;
+  add(piece: Uint8Array, keys: Uint32Array, requests: number): void {
+    const body = new Uint8Array(this.#body.length + piece.length);
+    body.set(this.#body);
+    body.set(piece, this.#body.length);
+    this.#body = body;
+    const allKeys = new Uint32Array(this.#keys.length + keys.length);
+    allKeys.set(this.#keys);
+    allKeys.set(keys, this.#keys.length);
+    this.#keys = allKeys;
     this.#requests += requests;
   }
 
   stored(id: string, beganAtMs: number): ReceiptBatch {
-    if (this.#pieces.length > 1) this.#pieces = [Buffer.concat(this.#pieces, this.bytes)];
-    const filter = keyFilter(this.#keys, this.#count);
-    return { id, beganAtMs, requests: this.#requests, body: this.#pieces[0]!, filter };
+    return { id, beganAtMs, requests: this.#requests, body: this.#body, filter: keyFilter(this.#keys) };
   }
 }

@@ -8,7 +8,7 @@ import type { ParkingStore } from "../parking/parking-store.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import type { Outcome } from "./receipt.ts";
 import type { ReceiptBook } from "./receipt-book.ts";
-import { type KeptRows, unknownMark } from "./receipt-rows.ts";
+import { type KeptRows, ReceiptRows, unknownMark } from "./receipt-rows.ts";
 
 /** Attempts at a request that is not delivered yet. */
 export interface Trial {
@@ -154,9 +154,7 @@ export class ReceiptedRequests {
 
 /** Of a parked message that is sent again more is not known. */
 function hashesAlone(touches: readonly number[]): KeptRows {
-  const hashes = [...new Set(touches)].map((hash) => hash >>> 0);
-  return {
-    ...{ count: hashes.length, hashes, checks: hashes.map(() => 0), marks: hashes.map(() => unknownMark) },
-    ...{ ordinals: null, runRows: [], runLsns: [], runTimesUs: [] },
-  };
+  const rows = new ReceiptRows(false);
+  for (const hash of new Set(touches)) rows.addRow(hash >>> 0, 0, unknownMark);
+  return rows;
 }

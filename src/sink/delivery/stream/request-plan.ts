@@ -7,7 +7,7 @@ import { IdempotencyKey, type RowMoment } from "../../format/idempotency-key.ts"
 import type { RowContext } from "../../format/row-encoder.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
-import { ReceiptRows } from "../receipts/receipt-rows.ts";
+import { ReceiptRows, type RowLists } from "../receipts/receipt-rows.ts";
 import type { OutgoingRequest, RequestRows } from "./outgoing-request.ts";
 
 export interface BatchLimits {
@@ -42,6 +42,7 @@ const noColumns: readonly number[] = [];
 export class RequestPlan {
   readonly #open = new Map<string, OpenRequest>();
   readonly #spare: ByteWriter[] = [];
+  readonly #spareRows: RowLists[] = [];
 
   constructor(
     private readonly limits: BatchLimits,
@@ -84,7 +85,7 @@ export class RequestPlan {
   #begin(table: CompiledTable, row: PlannedRow): OpenRequest {
     const { isBare } = this.limits;
     const marks = this.marksRows() ? new RowMarks(table, row, isBare) : null;
-    const receiptRows = this.keepsReceipts ? new ReceiptRows(false) : null;
+    const receiptRows = this.keepsReceipts ? new ReceiptRows(false, this.#spareRows.pop()) : null;
     const out = this.#spare.pop() ?? new ByteWriter();
     const open = new OpenRequest(table, out, row.position(), marks, receiptRows);
     if (!isBare) open.out.byte(91);
@@ -113,6 +114,8 @@ export class RequestPlan {
       ...(open.receiptRows ? { receiptRows: open.receiptRows } : {}),
     };
     if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
+    const rowLists = open.receiptRows?.lists;
+    if (rowLists?.hasRoom && this.#spareRows.length < keptBuffers) this.#spareRows.push(rowLists);
     return request;
   }
 }

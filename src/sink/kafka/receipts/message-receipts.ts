@@ -101,7 +101,7 @@ function receiptOf(
     {
       ...{ schema, table, topic, key: null, outcome: "delivered", attempts: 1, status: 0 },
       ...{ ms, firstAtMs: atMs, lastAtMs: atMs },
-      rows: { ...rows, count, partitions, offsets },
+      rows: { ...rows, partitions, offsets },
     },
   ];
 }

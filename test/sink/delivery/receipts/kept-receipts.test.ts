@@ -5,7 +5,7 @@ import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
 import { formatLsn, lsn } from "../../../../src/change/lsn.ts";
 import type { WebhookSinkRequest } from "../../../../src/connector/config/webhook-config.ts";
 import { textsDigest } from "../../../../src/sink/delivery/receipts/key-digest.ts";
-import { operationOf, runOf } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
+import { commitOf, operationOf, rowsWith } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
 import { parseRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../../../support/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
@@ -71,15 +71,12 @@ class Stage {
 
   /** Of row `id`, oldest first. */
   of(id: number) {
-    const { hash, check } = textsDigest([String(id)]);
+    const digest = textsDigest([String(id)]);
     return this.store.receipts.list().flatMap(({ rows, ...facts }) =>
-      Array.from(rows.hashes).flatMap((each, row) => {
-        if (each !== hash || (rows.checks[row] !== check && rows.checks[row] !== 0)) return [];
-        const run = runOf(rows, row);
-        const at = rows.runLsns[run];
-        return [
-          { ...facts, op: operationOf(rows.marks[row]!), lsn: at === undefined ? null : formatLsn(at) },
-        ];
+      rowsWith(rows, digest).map((row) => {
+        const commit = commitOf(rows, row);
+        const op = operationOf(rows.lists.marks[rows.first + row]!);
+        return { ...facts, op, lsn: commit && formatLsn(commit.lsn) };
       }),
     );
   }

@@ -12,7 +12,12 @@ import {
 } from "../../../../src/sink/delivery/receipts/key-filter.ts";
 import { outcomes, type Receipt } from "../../../../src/sink/delivery/receipts/receipt.ts";
 import { decodeBody, encodePiece } from "../../../../src/sink/delivery/receipts/receipt-body.ts";
-import { ReceiptRows, runOf } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
+import {
+  commitOf,
+  type KeptRows,
+  ReceiptRows,
+  RowLists,
+} from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
 
 const word = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const time = fc.integer({ min: 0, max: 4_000_000_000_000 });
@@ -23,17 +28,16 @@ const runs = fc.array(
   { maxLength: 5 },
 );
 
-const rowsOf = fc.tuple(runs, fc.boolean(), word).map(([made, areMessages, seed]) => {
-  const rows = new ReceiptRows(areMessages);
+/** Lists that all rows of the tests share. */
+const lists = new RowLists();
+
+const rowsOf = fc.tuple(runs, fc.boolean(), fc.boolean(), word).map(([made, areMessages, isAlone, seed]) => {
+  const rows = new ReceiptRows(areMessages, isAlone ? new RowLists() : lists);
   made.forEach(({ count, at, timeUs }, run) => {
-    rows.runRows.push(count);
-    rows.runLsns.push(lsn(at));
-    rows.runTimesUs.push(timeUs);
     for (let i = 0; i < count; i++) {
-      rows.hashes.push((seed + run * 977 + i) >>> 0);
-      rows.checks.push((seed + i) & 0xffff);
-      rows.marks.push((i % 5) | (run << 3));
+      rows.addRow((seed + run * 977 + i) >>> 0, (seed + i) & 0xffff, (i % 5) | (run << 3));
       rows.ordinals?.push(seed >>> 1);
+      rows.addToRun(lsn(at), timeUs);
     }
   });
   return rows;
@@ -41,9 +45,10 @@ const rowsOf = fc.tuple(runs, fc.boolean(), word).map(([made, areMessages, seed]
 
 /** Messages of Kafka: some of them without an offset. */
 const messagesOf = fc.tuple(rowsOf, fc.integer({ min: 0, max: 2 ** 52 })).map(([rows, first]) => {
-  const partitions = rows.hashes.map((_, row) => row % 3);
-  const offsets = rows.hashes.map((_, row) => (row % 4 === 3 ? Number.NaN : first + row));
-  return rows.ordinals ? { ...rows, count: rows.count, partitions, offsets } : rows;
+  const all = Array.from({ length: rows.count }, (_, row) => row);
+  const partitions = all.map((row) => row % 3);
+  const offsets = all.map((row) => (row % 4 === 3 ? Number.NaN : first + row));
+  return rows.ordinals ? { ...rows, partitions, offsets } : rows;
 });
 
 const receipt = fc.record({
@@ -62,16 +67,18 @@ const message = fc
     return rows.ordinals ? { ...facts, topic, rows } : { ...facts, rows };
   });
 
+const plainRows = (rows: KeptRows) =>
+  Array.from({ length: rows.count }, (_, row) => ({
+    hash: rows.lists.hashes[rows.first + row],
+    check: rows.lists.checks[rows.first + row],
+    mark: rows.lists.marks[rows.first + row],
+    ...{ ordinal: rows.ordinals?.[row], commit: commitOf(rows, row) },
+    ...{ partition: rows.partitions?.[row], offset: rows.offsets?.[row] },
+  }));
+
 const plain = ({ rows, ...facts }: Receipt) => ({
   ...facts,
-  ...{ hashes: [...Array.from(rows.hashes)], checks: Array.from(rows.checks), marks: Array.from(rows.marks) },
-  ordinals: rows.ordinals && Array.from(rows.ordinals),
-  ...{ partitions: Array.from(rows.partitions ?? []), offsets: Array.from(rows.offsets ?? []) },
-  ...{
-    runRows: Array.from(rows.runRows),
-    runLsns: Array.from(rows.runLsns),
-    runTimesUs: Array.from(rows.runTimesUs),
-  },
+  ...{ runs: rows.runs, areMessages: rows.ordinals !== null, rows: plainRows(rows) },
 });
 
 test("what was written is read again, in pieces of any size", () => {
@@ -92,13 +99,9 @@ test("a part has the rows of the part, in their transactions", () => {
     fc.property(rowsOf, fc.array(fc.boolean(), { minLength: 25, maxLength: 25 }), (rows, wanted) => {
       const chosen = Array.from({ length: rows.count }, (_, i) => i).filter((i) => wanted[i]);
       const part = rows.part(chosen);
-      const of = (each: ReceiptRows, row: number) => [
-        each.hashes[row],
-        each.runLsns[runOf(each, row)],
-        each.runTimesUs[runOf(each, row)],
-      ];
-      expect(chosen.map((_, i) => of(part, i))).toEqual(chosen.map((row) => of(rows, row)));
-      expect(part.runRows.reduce((sum, count) => sum + count, 0)).toBe(part.count);
+      const all = plainRows(rows);
+      expect(plainRows(part)).toEqual(chosen.map((row) => all[row]!));
+      expect(part.lists.runRows.reduce((sum, count) => sum + count, 0)).toBe(part.count);
     }),
   );
 });
