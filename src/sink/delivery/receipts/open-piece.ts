@@ -116,7 +116,7 @@ export class OpenPiece {
       const lsn = runLsns[firstRun + j]!;
       lists.runRows[from + j] = runRows[firstRun + j]!;
       lists.runTime[from + j] = timeUs - this.#timeUs;
-      lists.runLsn[from + j] = lsn - this.#lsn;
+      lists.runLsn[from + j] = lsn === this.#lsn ? 0n : lsn - this.#lsn;
       this.#timeUs = timeUs;
       this.#lsn = lsn;
     }

@@ -107,19 +107,17 @@ export class ReceiptedRequests {
 
   #tried(request: OutgoingRequest, outcome: AttemptOutcome, lastAtMs: number, ms: number): void {
     const key = request.idempotencyKey;
-    const before = this.#trials.get(key);
-    const facts = {
-      attempts: (before?.attempts ?? 0) + 1,
-      firstAtMs: before?.firstAtMs ?? lastAtMs,
-      lastAtMs,
-      ms,
-    };
+    // Most have none before, and to look for one takes as long as to write a receipt.
+    const before = this.#trials.size === 0 ? undefined : this.#trials.get(key);
+    const attempts = (before?.attempts ?? 0) + 1;
+    const firstAtMs = before?.firstAtMs ?? lastAtMs;
     if (outcome.kind === "delivered") {
       if (before) this.#trials.delete(key);
-      this.#add(request, "delivered", { ...facts, status: outcome.status ?? 0 });
+      const { status = 0 } = outcome;
+      this.#add(request, "delivered", { attempts, firstAtMs, lastAtMs, ms, status });
     } else if (outcome.note) {
       const { status = 0, error = null } = outcome.note;
-      this.#trials.set(key, { ...facts, status, error, request });
+      this.#trials.set(key, { attempts, firstAtMs, lastAtMs, ms, status, error, request });
     }
   }
 

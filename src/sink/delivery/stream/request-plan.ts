@@ -110,8 +110,8 @@ export class RequestPlan {
       touches: open.touches,
       barrier: open.barrier,
       position: open.position,
-      ...(open.marks ? { rowMarks: open.marks } : {}),
-      ...(open.receiptRows ? { receiptRows: open.receiptRows } : {}),
+      rowMarks: open.marks ?? undefined,
+      receiptRows: open.receiptRows ?? undefined,
     };
     if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
     const rowLists = open.receiptRows?.lists;
