@@ -33,7 +33,7 @@ export function scanValues(scan: DigestScan): readonly { readonly name: string; 
     case "buckets":
       return [];
     case "rows":
-      return [{ name: bucketsSetting, value: `{${scan.among.join()}}` }];
+      return [{ name: bucketsSetting, value: bitsOf(scan).toString("base64") }];
     case "texts":
       return [{ name: keysSetting, value: JSON.stringify(scan.keys) }];
     default:
@@ -75,8 +75,8 @@ function keyedBucketsSql(
   const where = conditions.length > 0 ? ` where ${conditions.join(" and ")}` : "";
   return (
     "select b, count(*), bit_xor(h0), bit_xor(h1) from (" +
-    `select ${bucketOf(hash("k", seed.key), buckets)} as b, ${rowHashes("r")} from (` +
-    `select ${keyText(comparison, table)} as k, ${rowText(comparison, table)} as r from ${table.from}${where} offset 0) texts` +
+    `select b, ${rowHashes("r")} from (select ${bucketOf(hash(keyText(comparison, table), seed.key), buckets)} as b, ` +
+    `${rowText(comparison, table)} as r from ${table.from}${where} offset 0) texts` +
     ") digests group by b"
   );
 }
@@ -167,8 +167,16 @@ function bucketOf(hashed: string, buckets: number): string {
   return `(${hashed} & ${buckets - 1})::int4`;
 }
 
+/** Looks at one bit for each row. The subquery is evaluated once. */
 function among(bucket: string): string {
-  return `${bucket} in (select unnest(current_setting('${bucketsSetting}')::int4[]))`;
+  return `get_bit((select decode(current_setting('${bucketsSetting}'), 'base64')), ${bucket}) = 1`;
+}
+
+/** A bit for each bucket, in the order of `get_bit`. */
+function bitsOf({ buckets, among: chosen }: DigestScan & { kind: "rows" }): Buffer {
+  const bits = Buffer.alloc(Math.ceil(buckets / 8));
+  for (const bucket of chosen) bits[bucket >> 3]! |= 1 << (bucket & 7);
+  return bits;
 }
 
 function within({ from, to }: { readonly from: number; readonly to: number | null }): string {
