@@ -58,13 +58,20 @@ export class BucketDifferences {
   }
 }
 
-/** Servers add a row to one of few buckets faster: those of a million rows fit into a processor's cache. */
-const rowsPerBucket = 512;
+/** How many rows of a table are likely to differ. */
+export type Expected = "Few" | "Many";
+
+/**
+ * All rows of a bucket that differs are read again: where 1 % of the rows differ here and there, those of 2 in 10 buckets of 16 rows, of half of the
+ * buckets of 64, and of nearly all of 512. But servers add a row to one of few buckets faster, as these stay in a processor's cache. Twice as many
+ * rows may be in a bucket.
+ */
+const leastRowsPerBucket = { Few: 64, Many: 16 } as const satisfies Record<Expected, number>;
 const bounds = { least: 64, most: 2 ** 18 } as const;
 
 /** Small buckets leave few rows to be looked at. More than that many would be more work for the servers than their rows. */
-export function bucketsFor(rows: number): number {
-  const wanted = 2 ** Math.floor(Math.log2(Math.max(1, rows / rowsPerBucket)));
+export function bucketsFor(rows: number, expected: Expected): number {
+  const wanted = 2 ** Math.floor(Math.log2(Math.max(1, rows / leastRowsPerBucket[expected])));
   return Math.min(bounds.most, Math.max(bounds.least, wanted));
 }
 

@@ -125,5 +125,24 @@ test("sums tell equal rows from none", async () => {
 });
 
 test("there are as many buckets as the rows make worth while", () => {
-  expect([0, 1000, 5_000_000, 1e9].map(bucketsFor)).toEqual([64, 64, 2 ** 13, 2 ** 18]);
+  expect([0, 1000, 5_000_000, 1e9].map((rows) => bucketsFor(rows, "Few"))).toEqual([
+    64,
+    64,
+    2 ** 16,
+    2 ** 18,
+  ]);
+  expect([0, 2000, 5_000_000, 1e9].map((rows) => bucketsFor(rows, "Many"))).toEqual([
+    64,
+    64,
+    2 ** 18,
+    2 ** 18,
+  ]);
 });
+
+test.each([100_000, 1_000_000, 5_000_000])(
+  "where 1 %% of %d rows differ here and there, most rows are not read again",
+  (rows) => {
+    const readAgain = 1 - 0.99 ** (rows / bucketsFor(rows, "Many"));
+    expect(readAgain).toBeLessThan(0.3);
+  },
+);

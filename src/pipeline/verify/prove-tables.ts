@@ -71,6 +71,8 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
         find: (tables) => sameTable(tables, table),
         progress: (rows) => unproved.comparing(table, rows),
         spec: { repair: "Apply" },
+        // What was changed while there was no slot.
+        expected: "Many",
         mended,
       },
       signal,

@@ -3,7 +3,13 @@
 
 import type { PageRange, TableSize } from "../../change/page-range.ts";
 import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
-import { BucketDifferences, bucketsFor, groupsOf, type Side } from "../../comparison/bucket-differences.ts";
+import {
+  BucketDifferences,
+  bucketsFor,
+  type Expected,
+  groupsOf,
+  type Side,
+} from "../../comparison/bucket-differences.ts";
 import { type BinaryRow, readBinaryRows } from "../../comparison/digest-rows.ts";
 import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { DigestScan } from "../../comparison/row-comparison.ts";
@@ -18,7 +24,7 @@ const lagCheckMs = 250;
 const longestPauseMs = 60_000;
 
 /** Each part of a table answers with all buckets. So a part has several times as many rows as there are buckets. */
-const rowsPerBucketAndPart = 64;
+const rowsPerBucketAndPart = 8;
 const rowsPerPage = 50;
 const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
@@ -31,6 +37,7 @@ const sides = ["source", "sink"] as const satisfies readonly Side[];
 export async function scanBuckets(
   environment: VerifyEnvironment,
   opened: OpenedSides,
+  expected: Expected,
   signal: AbortSignal,
   progress: (rows: number) => void,
 ): Promise<BucketDifferences> {
@@ -38,7 +45,7 @@ export async function scanBuckets(
   const lanes = Math.min(environment.lanes, environment.parallel);
   const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
   const rows = table.estimatedRows || rowsIn(sizes.source);
-  const buckets = bucketsFor(rows);
+  const buckets = bucketsFor(rows, expected);
   const found = new BucketDifferences(buckets, !isKeyed(comparison));
   await atBoth(signal, async (side, either) => {
     const size = comparison.areEqualRowsOne ? null : sizes[side];

@@ -1,6 +1,7 @@
 // Compares a table at the sink with its source for a task, and mends what differs if that is asked for.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { Expected } from "../../comparison/bucket-differences.ts";
 import type { RowDifference, UnmatchedRows } from "../../comparison/unmatched-rows.ts";
 import type { VerifySpec } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
@@ -34,7 +35,7 @@ export async function verifyForTask(
     const asked: AskedComparison = {
       find: (tables) => findTable(tables, environment.source.database, task),
       progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
-      spec,
+      ...{ spec, expected: "Few" },
     };
     let found = await compareOnce(environment, context, asked, signal);
     let total = found;
@@ -55,6 +56,8 @@ export interface AskedComparison {
   /** Called with how many of the table's rows have been looked at. */
   readonly progress: (rows: number, table: TableShape) => void;
   readonly spec: Pick<VerifySpec, "repair" | "sample_percent">;
+  /** How many rows are likely to differ: what is cheapest depends on it, and not what is found. */
+  readonly expected: Expected;
   /** Called when what differed is mended, before the sink's rows are closed. */
   readonly mended?: (rows: SinkRows) => Promise<void>;
 }
@@ -109,12 +112,12 @@ async function openTable(
 async function compare(
   environment: VerifyEnvironment,
   opened: OpenedSides,
-  { progress: tell, spec: { repair } }: AskedComparison,
+  { progress: tell, spec: { repair }, expected }: AskedComparison,
   signal: AbortSignal,
 ): Promise<VerifyResult> {
   const { table } = opened;
   const progress = (rows: number) => tell(Math.floor(rows / 2), table);
-  const found = await scanBuckets(environment, opened, signal, progress);
+  const found = await scanBuckets(environment, opened, expected, signal, progress);
   const differing = found.differing();
   const counts = { missing: 0, extra: 0, changed: 0, repaired: 0 };
   const sample: SampledRow[] = [];
