@@ -7,17 +7,23 @@ import { bundleConsole } from "../src/api/console/bundle-console.ts";
 import { embeddedDirectoryName } from "../src/api/console/console-assets.ts";
 import { documentsDirectoryName } from "../src/api/documents/document-files.ts";
 import { preparedArchiveName } from "../src/state/embedded/embedded-files.ts";
+import { compressPgliteFiles, embeddedPgliteFiles } from "../src/state/embedded/pglite-files.ts";
 import { prepareArchive } from "../src/state/embedded/prepared-archive.ts";
 
 export const root = join(import.meta.dir, "..");
 const preparedArchive = join("dist", preparedArchiveName);
 const consoleBundle = join("dist", embeddedDirectoryName);
+const assets = [
+  ...["drizzle", preparedArchive, consoleBundle, documentsDirectoryName],
+  ...embeddedPgliteFiles.map((name) => join("dist", name)),
+];
 /** What the bundler knows of the console's contents, beside those of the program. */
 const consoleMetafile = join(root, "dist", "console-metafile.json");
 
 /** Prepares what every build contains. Several builds can share one call. */
 export async function prepare(): Promise<void> {
   await mkdir(join(root, "dist"), { recursive: true });
+  await compressPgliteFiles(join(root, "dist"));
   await prepareArchive(join(root, preparedArchive));
   await prepareConsole();
 }
@@ -61,16 +67,7 @@ export async function compile(
       ...["--define", '__dirname="/"', "--define", '__filename="/"'],
       // Files next to the binary must not change what it does.
       ...["--no-compile-autoload-dotenv", "--no-compile-autoload-bunfig"],
-      ...[
-        "--asset",
-        "drizzle",
-        "--asset",
-        preparedArchive,
-        "--asset",
-        consoleBundle,
-        "--asset",
-        documentsDirectoryName,
-      ],
+      ...assets.flatMap((path) => ["--asset", path]),
       ...(target === null ? [] : [`--target=${target}`]),
       ...(metafile === null ? [] : [`--metafile=${metafile}`]),
       ...["--outfile", outfile],

@@ -11,12 +11,17 @@ export function migrationsDirectory(): string {
   return firstExisting([join(import.meta.dir, "drizzle"), join(sourceRoot, "drizzle")]) ?? "drizzle";
 }
 
-/** The prepared PGlite directory that the build embeds; null when run from the sources. */
-export function embeddedPreparedArchive(): string | null {
-  return firstExisting([join(import.meta.dir, preparedArchiveName)]);
+/** A file that the build embeds at the binary's root under its own name; null when run from the sources. */
+export function embeddedFile(name: string): string | null {
+  return firstExisting([join(import.meta.dir, name)]);
 }
 
-/** A single file is embedded at the binary's root under its own name. */
+/** A file of PGlite's package, which is there when run from the sources. */
+export function installedPgliteFile(name: string): string {
+  return join(sourceRoot, "node_modules", "@electric-sql", "pglite", "dist", name);
+}
+
+/** The prepared PGlite directory. */
 export const preparedArchiveName = "pglite-prepared.tar.gz";
 
 /** Where a run from the sources caches what it prepares; null outside a checkout with installed packages. */

@@ -9,7 +9,12 @@ import { drizzle } from "drizzle-orm/pglite";
 import pgliteManifest from "../../../node_modules/@electric-sql/pglite/package.json";
 import { migrate } from "../migrations.ts";
 import * as schema from "../schema.ts";
-import { embeddedPreparedArchive, migrationsDirectory, sourceCacheDirectory } from "./embedded-files.ts";
+import {
+  embeddedFile,
+  migrationsDirectory,
+  preparedArchiveName,
+  sourceCacheDirectory,
+} from "./embedded-files.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
 
 /** Small WAL segments keep the directory small. */
@@ -20,7 +25,7 @@ const initdbParameters = ["--wal-segsize=1"];
  * is no archive and no place to cache one: PGlite then creates the directory itself.
  */
 export async function unpackPrepared(directory: string): Promise<void> {
-  const archive = embeddedPreparedArchive() ?? (await cachedArchive());
+  const archive = embeddedFile(preparedArchiveName) ?? (await cachedArchive());
   if (archive === null) return;
   const draft = `${directory}.unpacking`;
   await rm(draft, { recursive: true, force: true });
