@@ -43,13 +43,14 @@ export class DurableNodeFs extends NodeFS {
 
 /**
  * PGlite's own parameters without `-F` (fsync off). `wal_sync_method` is `fsync`, the only sync call that Emscripten
- * passes on to the file system. The state is small, so memory is kept small.
+ * passes on to the file system. The state is small and has one session, so memory is kept small.
  */
 export function durableStartParameters(): string[] {
   return [
     ...PGlite.defaultStartParams.filter((parameter) => parameter !== "-F"),
     ...["-c", "wal_sync_method=fsync"],
-    ...["-c", "shared_buffers=8MB"],
+    ...["-c", "shared_buffers=2MB"],
+    ...["-c", "max_connections=1"],
     ...["-c", "max_wal_size=16MB"],
     ...["-c", "min_wal_size=8MB"],
   ];
