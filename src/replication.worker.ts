@@ -24,6 +24,7 @@ import {
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/threads/messages.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/threads/worker-reporter.ts";
 import { createSink } from "./sink/registry.ts";
+import { webhookBatchBytes } from "./sink/webhook/stream-size.ts";
 import { createSource } from "./source/registry.ts";
 import { SourceState } from "./source/source-state.ts";
 
@@ -147,6 +148,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
         createSource(connector, {
           ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized },
           sinkFollowsShapes: connector.sink.postgres !== undefined,
+          batchBytes: connector.sink.webhook ? webhookBatchBytes : undefined,
         }),
       makeSink: (events) =>
         createSink(

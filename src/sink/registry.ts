@@ -12,6 +12,7 @@ import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
 import { sinkPace } from "./postgres/sink-pace.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
+import { webhookLineBytes } from "./webhook/stream-size.ts";
 
 /** `line` leads to the delivery worker; a sink of messages needs it. */
 export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
@@ -21,7 +22,8 @@ export function createSink(connector: ConnectorConfig, context: SinkContext, lin
     const asked = catalog && historyAsked(catalog);
     return createPostgresSink(postgres, context, connector.identifier_naming, sinkPace, asked);
   }
-  if ((webhook || kafka) && line) return createMessageSink(context, line);
+  if (webhook && line) return createMessageSink(context, line, webhookLineBytes);
+  if (kafka && line) return createMessageSink(context, line);
   throw unknownKind();
 }
 

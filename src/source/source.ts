@@ -68,10 +68,7 @@ export interface Source extends TableSource, AsyncDisposable {
    */
   createSlot(stop: AbortSignal): Promise<SnapshotPoint>;
 
-  /**
-   * Throws `source_replaced` and `source_behind` unless `checkpoint` is a place in the source's log. Returns the name of the log that
-   * the stream goes on in, which is another one after a failover.
-   */
+  /** Throws `source_replaced`, `source_behind` unless its log has `checkpoint`. Returns that log's name, which a failover changes. */
   checkLog(checkpoint: Checkpoint): Promise<string>;
 
   /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, … unless the slot leads on from `checkpoint`. */
@@ -115,6 +112,8 @@ export interface SourceContext {
   readonly events: SourceEvents;
   /** The sink renames columns, and adds them with their value, as the source did: nobody has to be warned of it. */
   readonly sinkFollowsShapes: boolean;
+  /** The stream's batches have about this size; absent: one that is worth a transaction at a database. */
+  readonly batchBytes?: number | undefined;
   /** The connector has begun: a named table that is missing is gone, and was not mistyped. */
   readonly isBegun?: boolean;
 }

@@ -20,9 +20,14 @@ type MessageSinkContext = Pick<SinkContext, "signal" | "events" | "makesCopies">
 /**
  * A sink whose delivering happens at the other end of `line`, which has the configuration and keeps the checkpoint. Calls reject with a
  * MillraceError once delivering has failed, and with `context.signal.reason` once it is aborted.
+ * @param maxLineBytes what of the stream may be on its way to the other end; absent: what copies may
  */
-export function createMessageSink(context: MessageSinkContext, line: MessagePort): Sink {
-  return new MessageSink(new DeliveryClient(line, context.signal, context.events), context);
+export function createMessageSink(
+  context: MessageSinkContext,
+  line: MessagePort,
+  maxLineBytes?: number,
+): Sink {
+  return new MessageSink(new DeliveryClient(line, context.signal, context.events, maxLineBytes), context);
 }
 
 class MessageSink implements Sink {

@@ -263,7 +263,7 @@ export class PostgresSource implements Source {
       await this.#slot.free(client);
       return { encrypted: isEncrypted(client), ...(await readSenderFacts(client)) };
     });
-    const bounds = streamBounds(this.maxBufferedRows);
+    const bounds = streamBounds(this.maxBufferedRows, this.context.batchBytes);
     const registry = new RelationRegistry(
       this.#selection,
       this.#tables,

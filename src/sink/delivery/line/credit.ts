@@ -10,8 +10,14 @@ export class Credit {
   #waiters: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] = [];
   #ended: { readonly error: unknown } | null = null;
 
-  /** One batch may exceed it, or its chunk's share. Each chunk may also send one batch that is within its share. */
-  constructor(private readonly most: number) {}
+  /**
+   * One batch may exceed it, or its chunk's share. Each chunk may also send one batch that is within its share.
+   * @param mostWithStream what may be on its way where the stream adds to it
+   */
+  constructor(
+    private readonly most: number,
+    private readonly mostWithStream = most,
+  ) {}
 
   /** Waits until `bytes` more may be on their way, of a chunk or of the stream, and counts them. Throws what `end` was given. */
   async spend(bytes: number, chunk: number | null): Promise<void> {
@@ -38,7 +44,8 @@ export class Credit {
   }
 
   #has(bytes: number, chunk: number | null): boolean {
-    const isInAll = this.#spent === 0 || this.#spent + bytes <= this.most;
+    const most = chunk === null ? this.mostWithStream : this.most;
+    const isInAll = this.#spent === 0 || this.#spent + bytes <= most;
     if (chunk === null) return isInAll;
     const own = this.#spentBy.get(chunk) ?? 0;
     const isInShare = own + bytes <= this.most / shares;

@@ -24,7 +24,7 @@ export class DeliveryClient {
   readonly #progress = new Map<number, (rows: number, bytes: number) => void>();
   readonly #receive: (event: Event) => void;
   readonly #abort: () => void;
-  readonly credit = new Credit(maxUncreditedBytes);
+  readonly credit: Credit;
   readonly incrementalCredit = new Credit(maxUncreditedIncrementalBytes);
   #lastId = 0;
   #error: unknown = null;
@@ -33,7 +33,9 @@ export class DeliveryClient {
     private readonly line: MessagePort,
     private readonly signal: AbortSignal,
     private readonly events: SinkEvents,
+    maxStreamBytes = maxUncreditedBytes,
   ) {
+    this.credit = new Credit(maxUncreditedBytes, maxStreamBytes);
     this.#receive = (event) => {
       const { session, message } = (event as MessageEvent).data as LineEnvelope<FromDelivery>;
       if (session === this.#session) this.#handle(message);

@@ -84,7 +84,7 @@ export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: Stream
   return grownBytes >= minAdvanceBytes && quietMs >= pace.heartbeatMs;
 }
 
-/** A batch of this size is handed out without collecting more. */
+/** Where the sink asks for no other size of batches. */
 export const targetBatchBytes = 4 * 1024 * 1024;
 
 /**

@@ -13,6 +13,8 @@ export interface StreamBounds {
   /** The socket is paused while more than this is buffered. */
   readonly maxBufferedBytes: number;
   readonly maxBufferedRows: number;
+  /** A batch of this size is handed out without collecting more. */
+  readonly batchBytes: number;
   /** A larger transaction is handed out in pieces of about this size. */
   readonly pieceBytes: number;
   /**
@@ -34,10 +36,11 @@ const defaultBufferedRows = 50_000;
 const minBatchRows = 1024;
 
 /** `maxBufferedRows` 0: use the default. */
-export function streamBounds(maxBufferedRows: number): StreamBounds {
+export function streamBounds(maxBufferedRows: number, batchBytes = targetBatchBytes): StreamBounds {
   return {
     maxBufferedBytes: 16 * 1024 * 1024,
     maxBufferedRows: maxBufferedRows || defaultBufferedRows,
+    batchBytes,
     pieceBytes: 1024 * 1024,
     ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
     batchRows: Math.max(minBatchRows, maxBufferedRows || defaultBufferedRows),
@@ -85,10 +88,8 @@ export class StreamBuffer {
    * sink begins sooner and has less left when the stream ends.
    */
   get #max(): { readonly bytes: number; readonly rows: number } {
-    const { maxBufferedBytes, maxBufferedRows } = this.bounds;
-    const bytes = this.#builder.isInsertsOnly
-      ? Math.min(targetBatchBytes, maxBufferedBytes)
-      : maxBufferedBytes;
+    const { maxBufferedBytes, maxBufferedRows, batchBytes } = this.bounds;
+    const bytes = this.#builder.isInsertsOnly ? Math.min(batchBytes, maxBufferedBytes) : maxBufferedBytes;
     return { bytes, rows: maxBufferedRows };
   }
 
@@ -96,12 +97,12 @@ export class StreamBuffer {
   splitInProgress(): void {
     const part = this.#inProgress?.builder;
     if (part === undefined || this.decoder.activeBuilder !== part) return;
-    if (part.bytes >= targetBatchBytes || part.count >= this.bounds.batchRows) this.#queueActive();
+    if (part.bytes >= this.bounds.batchBytes || part.count >= this.bounds.batchRows) this.#queueActive();
   }
 
   /** A batch is large enough to be worth a transaction at the sink. */
   get hasFullBatch(): boolean {
-    const isMuch = this.#builder.bytes >= targetBatchBytes || this.#isPartInProgress;
+    const isMuch = this.#builder.bytes >= this.bounds.batchBytes || this.#isPartInProgress;
     return this.#queued.length > 0 || isMuch || this.isFull;
   }
 

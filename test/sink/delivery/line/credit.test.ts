@@ -39,6 +39,18 @@ test("a batch of the stream, and a row that is above all, go when nothing else i
   expect(await isHad(credit.settle())).toBe(false);
 });
 
+test("the stream has a bound of its own, and copies beside it have theirs", async () => {
+  const credit = new Credit(1_000, 400);
+  await credit.spend(300, null);
+  expect(await isHad(credit.spend(250, 1))).toBe(true);
+  const more = credit.spend(200, null);
+  expect(await isHad(more)).toBe(false);
+  credit.give(300, null);
+  expect(await isHad(more)).toBe(false);
+  credit.give(250, 1);
+  expect(await isHad(more)).toBe(true);
+});
+
 test("who waits is told when nobody gives any more", async () => {
   const credit = new Credit(10);
   await credit.spend(10, 1);

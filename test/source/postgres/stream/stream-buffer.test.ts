@@ -61,7 +61,7 @@ const megabyte = 1024 * 1024;
 const abort = (xid: number) => message("A", int32(xid), int32(xid));
 
 const smallBounds: StreamBounds = {
-  ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, pieceBytes: megabyte },
+  ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, batchBytes: targetBatchBytes, pieceBytes: megabyte },
   ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10 },
 };
 
@@ -175,6 +175,20 @@ test("the size of what waits includes the offsets of its changes, however small 
   );
   expect(rows).toBeGreaterThan(300_000);
   expect(buffered).toBeLessThan(40 * megabyte);
+});
+
+test("a batch of inserts is as large as the sink asks for", () => {
+  const insertsThatFit = (batchBytes: number) => {
+    const { buffer, send } = stream(streamBounds(0, batchBytes));
+    send(begin(7, 200), announcement(null));
+    for (let rows = 0; ; rows++) {
+      if (buffer.isFull) return rows;
+      send(insert(null, 1));
+    }
+  };
+  const rows = insertsThatFit(megabyte / 2);
+  expect(rows).toBeGreaterThan(10_000);
+  expect(insertsThatFit(megabyte) / rows).toBeCloseTo(2, 2);
 });
 
 test("few rows do not become a batch, however few may wait", () => {
