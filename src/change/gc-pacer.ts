@@ -1,5 +1,5 @@
-// Starts the garbage collector while a large value passes through in small parts. The collector by itself lets as much
-// garbage pile up as the heap holds: next to a value of 200 MB, another 200 MB.
+// Starts the garbage collector while a large value passes through in small parts, or beside memory that stays. The collector by
+// itself lets as much garbage pile up as the heap holds: next to a value of 200 MB, another 200 MB.
 
 const collectEveryBytes = 24 * 1024 * 1024;
 

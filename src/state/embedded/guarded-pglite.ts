@@ -2,12 +2,19 @@
 // PGlite does not notice: it calls the dead program over and over in one tick, and the whole thread hangs.
 
 import type { PGlite } from "@electric-sql/pglite";
+import { GcPacer } from "../../change/gc-pacer.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /**
  * The exit status by which PGlite's program leaves its main loop to report an error. PGlite checks for the same number.
  */
 const longJumpStatus = 100;
+
+/**
+ * Garbage of a call, approximately. The collector counts the program's memory as live, twice 128 MB of it, and lets as much garbage
+ * pile up beside it.
+ */
+const leftByCallBytes = 6 * 1024;
 
 /** The functions of the program that PGlite calls in its loop. */
 interface PostgresLoop {
@@ -20,8 +27,8 @@ export interface GuardedPglite {
   readonly died: AbortSignal;
 }
 
-/** From now on the death of `client`'s program is noticed. */
-export function guardPglite(client: PGlite): GuardedPglite {
+/** From now on the death of `client`'s program is noticed, and the garbage of its calls is collected. */
+export function guardPglite(client: PGlite, garbage = new GcPacer()): GuardedPglite {
   const death = new AbortController();
   // library edge: the module has these functions, its type does not.
   const loop = client.Module as unknown as PostgresLoop;
@@ -46,6 +53,7 @@ export function guardPglite(client: PGlite): GuardedPglite {
   const exec = client.execProtocolRawSync.bind(client);
   client.execProtocolRawSync = (message) => {
     death.signal.throwIfAborted();
+    garbage.released(leftByCallBytes);
     return exec(message);
   };
   return { died: death.signal };

@@ -7,6 +7,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
+import { GcPacer } from "../../../src/change/gc-pacer.ts";
 import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
 import { guardPglite } from "../../../src/state/embedded/guarded-pglite.ts";
 import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
@@ -45,6 +46,27 @@ test("a commit that the disk refuses is an error and ends the database, and earl
     await next.close();
     expect(rows.map(({ name }) => name)).toContain("kept");
     expect(rows.map(({ name }) => name)).not.toContain("late");
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+});
+
+test("the garbage of calls is collected: beside the program's memory the collector would let a hundred megabytes of it be", async () => {
+  const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
+  try {
+    const directory = join(parent, "pglite");
+    await unpackPrepared(directory);
+    const fs = new DurableNodeFs(directory);
+    const client = await PGlite.create({
+      ...{ fs, startParams: durableStartParameters() },
+      ...(await loadPgliteFiles()),
+    });
+    let collected = 0;
+    guardPglite(client, new GcPacer(() => collected++));
+    for (let i = 0; i < 2_000; i++) await client.query("select $1", ["text"]);
+    await client.close();
+    expect(collected).toBeGreaterThan(0);
+    expect(collected).toBeLessThan(10);
   } finally {
     await rm(parent, { recursive: true, force: true });
   }
