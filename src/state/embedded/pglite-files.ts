@@ -31,7 +31,9 @@ export async function loadPgliteFiles(): Promise<PgliteFiles> {
 /** Read when PGlite asks for it, which keeps what it gets: a Blob of the bytes would be a second copy. */
 class BundleFile extends Blob {
   override async arrayBuffer(): Promise<ArrayBuffer> {
-    return (await read("pglite.data")).buffer;
+    const bytes = await read("pglite.data");
+    // They may lie in a larger buffer.
+    return bytes.length === bytes.buffer.byteLength ? bytes.buffer : bytes.slice().buffer;
   }
 }
 
