@@ -128,7 +128,7 @@ test("there are as many buckets as the rows make worth while", () => {
   expect([0, 1000, 5_000_000, 1e9].map((rows) => bucketsFor(rows, "Few"))).toEqual([
     64,
     64,
-    2 ** 16,
+    2 ** 14,
     2 ** 18,
   ]);
   expect([0, 2000, 5_000_000, 1e9].map((rows) => bucketsFor(rows, "Many"))).toEqual([
