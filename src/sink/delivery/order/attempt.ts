@@ -21,6 +21,13 @@ export type AttemptOutcome =
 /** Sends `request` once. Throws only `signal.reason`. */
 export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;
 
+/** Hears of each attempt. A promise of its own around each would cost as much as all else that is noted of it. */
+export interface AttemptWatch {
+  /** In ms since 1970-01-01 UTC. Called when an attempt begins. */
+  nowMs(): number;
+  ended(request: OutgoingRequest, outcome: AttemptOutcome, beganAtMs: number): void;
+}
+
 /** A request for people: rows, table, place in the stream and key; no values. */
 export function describeRequest(request: OutgoingRequest): string {
   const { position } = request;

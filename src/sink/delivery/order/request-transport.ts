@@ -42,19 +42,16 @@ export function requestTransport(
   return (events, store) => {
     const { parking: place, receipts: kept } = tools;
     const keeping = kept ? new ReceiptKeeping(kept) : null;
-    const receipted =
-      keeping && kept
-        ? new ReceiptedRequests(keeping.book, { nowMs: kept.nowMs, monotonic: tools.monotonic })
-        : null;
-    const send = receipted?.attempt(attempt) ?? attempt;
+    const receipted = keeping && kept ? new ReceiptedRequests(keeping.book, kept.nowMs) : null;
+    const watch = receipted ?? undefined;
     const parkingStore = place && (receipted?.parkingStore(place.store) ?? place.store);
     const set =
       place && parkingStore
-        ? parkingSet(settings, send, events, { ...tools, place: { ...place, store: parkingStore } })
+        ? parkingSet(settings, attempt, events, { ...tools, watch, place: { ...place, store: parkingStore } })
         : null;
     const undeliverable = set ? (receipted?.undeliverable(set.parking) ?? set.parking) : undefined;
-    const options = schedulerOptions(settings, tools, undeliverable);
-    const scheduler = new Scheduler(send, options, events);
+    const options = schedulerOptions(settings, tools, undeliverable, watch);
+    const scheduler = new Scheduler(attempt, options, events);
     const receipts = keeping && receipted ? { keeping, receipted } : null;
     return new RequestTransport(settings, scheduler, store, set, receipts);
   };

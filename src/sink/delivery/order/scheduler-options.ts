@@ -3,6 +3,7 @@
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestSettings } from "../delivery-settings.ts";
+import type { AttemptWatch } from "./attempt.ts";
 import type { RetryPolicy } from "./backoff.ts";
 import type { ShareBounds } from "./request-lane.ts";
 import type { UndeliverableRequests } from "./request-work.ts";
@@ -21,6 +22,7 @@ export interface SchedulerOptions extends ShareBounds {
   readonly random: () => number;
   /** What becomes of requests that cannot be delivered as they are; absent: the run fails. */
   readonly undeliverable?: UndeliverableRequests | undefined;
+  readonly watch?: AttemptWatch | undefined;
 }
 
 export interface SchedulerEvents {
@@ -38,6 +40,7 @@ export function schedulerOptions(
   { retry, retriesExhausted, maxInFlight, maxBufferedRows }: RequestSettings,
   { monotonic, sleep, random }: Pick<SchedulerOptions, "monotonic" | "sleep" | "random">,
   undeliverable?: UndeliverableRequests,
+  watch?: AttemptWatch,
 ): SchedulerOptions {
   return {
     ...{ retry, retriesExhausted, maxInFlight },
@@ -45,6 +48,6 @@ export function schedulerOptions(
     maxRequests: maxUndeliveredRequests,
     maxRows: maxBufferedRows,
     maxRetryingPerTable,
-    ...{ monotonic, sleep, random, undeliverable },
+    ...{ monotonic, sleep, random, undeliverable, watch },
   };
 }

@@ -173,7 +173,7 @@ export class Scheduler {
 
   /** Makes one attempt at what comes first of a delivery. Returns whether another one follows at once: of its next part. */
   async #attempt(delivery: Delivery): Promise<boolean> {
-    const { undeliverable } = this.options;
+    const { undeliverable, watch } = this.options;
     const { signal } = this.#stop;
     let request: OutgoingRequest | null = delivery.request;
     if (undeliverable && (delivery.work || !undeliverable.isIdle)) {
@@ -185,7 +185,9 @@ export class Scheduler {
       this.#finish(delivery);
       return false;
     }
+    const beganAtMs = watch ? watch.nowMs() : 0;
     const outcome = await this.attempt(request, signal);
+    watch?.ended(request, outcome, beganAtMs);
     switch (outcome.kind) {
       case "delivered":
         if (!delivery.work || delivery.work.parts.length === 1) {

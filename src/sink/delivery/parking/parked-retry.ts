@@ -3,7 +3,7 @@
 
 import { untilAborted } from "../../../change/until-aborted.ts";
 import { type AttemptNote, keptNotes, type ParkedEntry } from "../../../connector/parking.ts";
-import type { Attempt } from "../order/attempt.ts";
+import type { Attempt, AttemptWatch } from "../order/attempt.ts";
 import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import type { ParkedEntries } from "./parked-entries.ts";
@@ -16,6 +16,7 @@ export interface ParkedRetryOptions {
   readonly stored: (id: string) => Promise<void>;
   readonly store: ParkingStore;
   readonly attempt: Attempt;
+  readonly watch?: AttemptWatch | undefined;
   readonly policy: RetryPolicy;
   /** Messages on their way at once. */
   readonly maxInFlight: number;
@@ -256,13 +257,15 @@ export class ParkedRetry implements RetryView {
     body: Uint8Array,
     discarded: AbortSignal,
   ): Promise<{ readonly isDelivered: boolean; readonly notes: readonly AttemptNote[] }> {
-    const { attempt, policy, sleep, random } = this.options;
+    const { attempt, watch, policy, sleep, random } = this.options;
     const { signal } = this.#stop;
     const request = requestOf(entry, new Uint8Array(body));
     const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
     let notes: readonly AttemptNote[] = [];
     for (let attempts = 1; ; attempts++) {
+      const beganAtMs = watch ? watch.nowMs() : 0;
       const outcome = await attempt(request, signal);
+      watch?.ended(request, outcome, beganAtMs);
       if (outcome.kind === "delivered") return { isDelivered: true, notes };
       // Nothing is sent where the address is forbidden: that is no fault of the message.
       if (outcome.kind === "rejected" && !outcome.note) throw outcome.error;

@@ -2,7 +2,7 @@
 
 import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestSettings } from "../delivery-settings.ts";
-import type { Attempt } from "../order/attempt.ts";
+import type { Attempt, AttemptWatch } from "../order/attempt.ts";
 import type { TransportEvents } from "../transport.ts";
 import { ParkedRetry } from "./parked-retry.ts";
 import { parkedWarner } from "./parked-warning.ts";
@@ -24,6 +24,7 @@ export interface ParkingSet {
 
 interface ParkingTools {
   readonly place: ParkingPlace;
+  readonly watch?: AttemptWatch | undefined;
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly random: () => number;
@@ -37,7 +38,7 @@ export function parkingSet(
   { parking: settings, retry: policy, maxInFlight }: RequestSettings,
   attempt: Attempt,
   events: TransportEvents,
-  { place, monotonic, sleep, random }: ParkingTools,
+  { place, watch, monotonic, sleep, random }: ParkingTools,
 ): ParkingSet {
   const { connectorId, store } = place;
   const warn = parkedWarner(connectorId, monotonic, (reason) => events.warning("parking", reason));
@@ -50,7 +51,7 @@ export function parkingSet(
   const limits = { maxMessages, maxBytes };
   const parking = new Parking({ store, connectorId, parksRefused, limits, monotonic, changed });
   const retry = new ParkedRetry({
-    ...{ entries: parking.entries, store, attempt, policy, monotonic, sleep, random },
+    ...{ entries: parking.entries, store, attempt, watch, policy, monotonic, sleep, random },
     stored: (id) => parking.stored(id),
     maxInFlight: Math.max(1, Math.min(mostRetries, Math.floor(maxInFlight * retryShare))),
     everyMs: retryEveryMs,

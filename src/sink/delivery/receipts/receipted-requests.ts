@@ -1,8 +1,8 @@
-// Writes the receipts of requests that are sent each on its own. It stands around what sends them, what decides of those that cannot be
-// delivered, and where they are parked, and hears so what becomes of each.
+// Writes the receipts of requests that are sent each on its own. It hears of each attempt, and stands around what decides of those that cannot be
+// delivered, and where they are parked: so it knows what becomes of each.
 
 import type { ParkedCause } from "../../../connector/parking.ts";
-import type { Attempt, AttemptOutcome } from "../order/attempt.ts";
+import type { AttemptOutcome, AttemptWatch } from "../order/attempt.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
 import type { ParkingStore } from "../parking/parking-store.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
@@ -21,37 +21,20 @@ export interface Trial {
   readonly error: string | null;
 }
 
-interface Clocks {
-  /** In ms since 1970-01-01 UTC. */
-  readonly nowMs: () => number;
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonic: () => number;
-}
-
-export class ReceiptedRequests {
+export class ReceiptedRequests implements AttemptWatch {
   readonly #trials = new Map<string, Trial & { readonly request: OutgoingRequest }>();
   /** Of these it is being decided what becomes of them. */
   readonly #works = new Set<RequestWork>();
 
   constructor(
     private readonly book: ReceiptBook,
-    private readonly clocks: Clocks,
+    /** In ms since 1970-01-01 UTC. */
+    readonly nowMs: () => number,
   ) {}
 
   /** By Idempotency-Key. */
   get trials(): ReadonlyMap<string, Trial> {
     return this.#trials;
-  }
-
-  attempt(send: Attempt): Attempt {
-    return async (request, signal) => {
-      const { nowMs, monotonic } = this.clocks;
-      const atMs = nowMs();
-      const beganMs = monotonic();
-      const outcome = await send(request, signal);
-      this.#tried(request, outcome, atMs, Math.round(monotonic() - beganMs));
-      return outcome;
-    };
   }
 
   undeliverable(inner: UndeliverableRequests): UndeliverableRequests {
@@ -105,7 +88,9 @@ export class ReceiptedRequests {
     };
   }
 
-  #tried(request: OutgoingRequest, outcome: AttemptOutcome, lastAtMs: number, ms: number): void {
+  ended(request: OutgoingRequest, outcome: AttemptOutcome, lastAtMs: number): void {
+    // A clock that was set back tells nothing.
+    const ms = Math.max(0, this.nowMs() - lastAtMs);
     const key = request.idempotencyKey;
     // Most have none before, and to look for one takes as long as to write a receipt.
     const before = this.#trials.size === 0 ? undefined : this.#trials.get(key);
@@ -129,7 +114,7 @@ export class ReceiptedRequests {
 
   #became(request: OutgoingRequest | undefined, outcome: Outcome): void {
     if (!request) return;
-    const atMs = this.clocks.nowMs();
+    const atMs = this.nowMs();
     const untried = { attempts: 0, firstAtMs: atMs, lastAtMs: atMs, ms: 0, status: 0 };
     const trial = this.#trials.get(request.idempotencyKey);
     this.#trials.delete(request.idempotencyKey);
