@@ -1,6 +1,7 @@
-// The SQL by which a server digests its rows, the same at source and sink but for names. All of it is hashed by `hashtextextended`, whose
+// The SQL by which a server digests its rows, the same at source and sink but for names. All of it is hashed by the types' own hash functions, whose
 // results are the same in every version: partitioning by hash relies on them. Pure.
 
+import type { HashedForm } from "./hashed-form.ts";
 import type { ComparedColumn, DigestScan, RowComparison } from "./row-comparison.ts";
 
 /** A table as one of the servers has it. */
@@ -19,9 +20,19 @@ const bucketsSetting = "millrace.buckets";
 
 /** Which of the hashes is what. */
 const seed = { row: [1, 2], key: 3 } as const;
+/** Groups of 8: larger ones make first scans no faster, and leave more rows to second ones where single rows differ. */
+const neighbourBits = 3;
+
+/** A value of each type that is not hashed by its text, and two texts. */
+const probed = [
+  "true, '\\xff00'::bytea, 'millrace'::text collate \"C\", 'millrace'::varchar collate \"C\", 'infinity'::date, 7::oid, (-7)::int2, (-7)::int4",
+  "int8send(-7), time_send('10:00:00.000001'), timestamp_send('-infinity'), timestamptz_send('2000-01-01 00:00:00.000001+00')",
+  "numeric_send(-1.50), '00112233-4455-6677-8899-aabbccddeeff'::uuid, null::int4",
+].join(", ");
 
 export const serverQuery = `
-select current_setting('server_encoding') = 'UTF8' as "isUtf8", hashtextextended('millrace', ${seed.key})::text as probe`;
+select current_setting('server_encoding') = 'UTF8' as "isUtf8",
+  ${mixed(`hash_record_extended(row(${probed}), ${seed.key})`)}::text as probe`;
 
 /** What a session must be set to before a scan. A large hash table in memory, and no sort. */
 export const scanSettings =
@@ -63,7 +74,7 @@ export function isKeyed({ key }: Pick<RowComparison, "key">): boolean {
   return key.length > 0;
 }
 
-/** OFFSET keeps the server from computing the texts once for each hash. */
+/** OFFSET keeps the server from making the record once for each hash. */
 function keyedBucketsSql(
   comparison: RowComparison,
   { buckets, range }: DigestScan & { kind: "buckets" },
@@ -75,8 +86,8 @@ function keyedBucketsSql(
   const where = conditions.length > 0 ? ` where ${conditions.join(" and ")}` : "";
   return (
     "select b, count(*), bit_xor(h0), bit_xor(h1) from (" +
-    `select b, ${rowHashes("r")} from (select ${bucketOf(hash(keyText(comparison, table), seed.key), buckets)} as b, ` +
-    `${rowText(comparison, table)} as r from ${table.from}${where} offset 0) texts` +
+    `select b, ${rowHashes("r")} from (select ${keyBucket(comparison, table, buckets)} as b, ` +
+    `${rowRecord(comparison, table)} as r from ${table.from}${where} offset 0) records` +
     ") digests group by b"
   );
 }
@@ -101,13 +112,13 @@ function keyedRowsSql(
   { buckets }: DigestScan & { kind: "rows" },
   table: DigestedTable,
 ): string {
-  const isAmong = among(bucketOf(hash(keyText(comparison, table), seed.key), buckets));
+  const isAmong = among(keyBucket(comparison, table, buckets));
   const inSample = sampled(comparison, table);
   const keys = keyColumns(comparison).map((column, i) => `${outputText(table.value(column))} as k${i}`);
   const names = comparison.key.map((_, i) => `k${i}`);
   return (
-    `select ${rowHashes("r")}, ${names.join(", ")} from (select ${rowText(comparison, table)} as r, ${keys.join(", ")} ` +
-    `from ${table.from} where ${isAmong}${inSample === null ? "" : ` and ${inSample}`} offset 0) texts`
+    `select ${rowHashes("r")}, ${names.join(", ")} from (select ${rowRecord(comparison, table)} as r, ${keys.join(", ")} ` +
+    `from ${table.from} where ${isAmong}${inSample === null ? "" : ` and ${inSample}`} offset 0) records`
   );
 }
 
@@ -117,7 +128,7 @@ function keylessRowsSql(
   table: DigestedTable,
 ): string {
   const isAmong = among(bucketOf("h0", buckets));
-  return `select h0, h1 from (${keylessHashes(comparison, table)} offset 0) hashes where ${isAmong}`;
+  return `select h0, h1 from (${keylessHashes(comparison, table)}) hashes where ${isAmong}`;
 }
 
 function textsSql(comparison: RowComparison, table: DigestedTable): string {
@@ -126,28 +137,38 @@ function textsSql(comparison: RowComparison, table: DigestedTable): string {
   return `select ${texts.join(", ")} from ${table.from} where ${table.hasWantedKey}`;
 }
 
-function keylessHashes(comparison: RowComparison, { from, value, hasWantedKey }: DigestedTable): string {
-  const text = rowText(comparison, { from, value, hasWantedKey });
+/** The second OFFSET keeps the server from hashing once for each half and the bucket. */
+function keylessHashes(comparison: RowComparison, table: DigestedTable): string {
   const distinct = comparison.areEqualRowsOne ? " group by 1, 2" : "";
-  return `select ${rowHashes("r")} from (select ${text} as r from ${from} offset 0) texts${distinct}`;
+  return `select ${rowHashes("r")} from (select ${rowRecord(comparison, table)} as r from ${table.from} offset 0) records${distinct} offset 0`;
 }
 
-/** `record_out` tells NULL from an empty text, and quotes what could be taken for the end of a value. */
-function rowText({ columns, isEncoded }: RowComparison, { value }: DigestedTable): string {
-  return hashable(`row(${columns.map(value).join(", ")})::text`, isEncoded);
+/** Texts go in as one text of a record, which tells NULL from an empty text, and quotes what could be taken for the end of a value. */
+function rowRecord({ columns, isEncoded }: RowComparison, { value }: DigestedTable): string {
+  const formed = columns.flatMap((column) =>
+    column.form === null ? [] : [inForm(column.form, value(column), isEncoded)],
+  );
+  const printed = columns.flatMap((column) => (column.form === null ? [value(column)] : []));
+  const text = `row(${printed.join(", ")})::text`;
+  const all = printed.length === 0 ? formed : [...formed, inForm({ kind: "characters" }, text, isEncoded)];
+  return `row(${all.join(", ")})`;
 }
 
-function keyText(comparison: RowComparison, { value }: DigestedTable): string {
-  const values = keyColumns(comparison).map(value).join(", ");
-  return hashable(comparison.isKeyPlain ? `(${values})::text` : `row(${values})::text`, comparison.isEncoded);
+function inForm(form: NonNullable<HashedForm>, value: string, isEncoded: boolean): string {
+  switch (form.kind) {
+    case "value":
+      return value;
+    case "characters":
+      return isEncoded ? `convert_to(${value}, 'UTF8')` : `(${value}) collate "C"`;
+    case "sent":
+      return `${form.by}(${value})`;
+    default:
+      return form satisfies never;
+  }
 }
 
 function keyColumns({ key, columns }: RowComparison): readonly ComparedColumn[] {
   return key.map((number) => columns.find((column) => column.number === number)!);
-}
-
-function hashable(text: string, isEncoded: boolean): string {
-  return `(${isEncoded ? `encode(convert_to(${text}, 'UTF8'), 'escape')` : text}) collate "C"`;
 }
 
 /** As the stream has the value, which a cast to text is not always. */
@@ -155,12 +176,36 @@ function outputText(value: string): string {
   return `format('%s', ${value})`;
 }
 
-function rowHashes(text: string): string {
-  return seed.row.map((each, i) => `${hash(text, each)} as h${i}`).join(", ");
+function rowHashes(record: string): string {
+  return seed.row
+    .map((each, i) => `${mixed(`hash_record_extended(${record}, ${each})`)} as h${i}`)
+    .join(", ");
 }
 
-function hash(text: string, seeded: number): string {
-  return `hashtextextended(${text}, ${seeded})`;
+/**
+ * A record's hash is a sum of its values' hashes: in an exclusive or of such sums, two rows that have swapped a value may cancel out. The hash of
+ * a number mixes all of its seed, but only an exclusive or of the number's halves.
+ */
+function mixed(hash: string): string {
+  return `hashint4extended(0, ${hash})`;
+}
+
+function keyHash(comparison: RowComparison, table: DigestedTable): string {
+  const columns = keyColumns(comparison);
+  return `hash_record_extended(${rowRecord({ ...comparison, columns }, table)}, ${seed.key})`;
+}
+
+/**
+ * Neighbours by a key of one integer share a bucket. They are read one after the other mostly, so that what the server keeps of the bucket is in a
+ * processor's cache.
+ */
+function keyBucket(comparison: RowComparison, table: DigestedTable, buckets: number): string {
+  const [column, another] = keyColumns(comparison);
+  const isNumber = column?.form?.isInteger && another === undefined;
+  const hash = isNumber
+    ? `hashint8extended(${table.value(column)} >> ${neighbourBits}, ${seed.key})`
+    : keyHash(comparison, table);
+  return bucketOf(hash, buckets);
 }
 
 function bucketOf(hashed: string, buckets: number): string {
@@ -187,5 +232,5 @@ function within({ from, to }: { readonly from: number; readonly to: number | nul
 function sampled(comparison: RowComparison, table: DigestedTable): string | null {
   const { sample } = comparison;
   if (sample === null) return null;
-  return `((${hash(keyText(comparison, table), seed.key)} >> 40) & 1023) < ${sample}`;
+  return `((${keyHash(comparison, table)} >> 40) & 1023) < ${sample}`;
 }

@@ -1,7 +1,9 @@
-// How the rows of a table are compared between source and sink: by the texts of their columns, which both servers hash in the same way. Pure.
+// How the rows of a table are compared between source and sink: by what decides the texts of their columns, which both servers hash in the same way.
+// Pure.
 
 import type { RowKey } from "../change/copy-part.ts";
 import type { PageRange } from "../change/page-range.ts";
+import type { HashedForm } from "./hashed-form.ts";
 
 /** A column that both sides have and the sink writes. */
 export interface ComparedColumn {
@@ -9,17 +11,16 @@ export interface ComparedColumn {
   readonly number: number;
   /** The built-in type of the sink's column, as SQL, where it gives values another text: the source's text is read as it first. */
   readonly readAs: string | null;
+  readonly form: HashedForm;
 }
 
 export interface RowComparison {
   readonly columns: readonly ComparedColumn[];
   /** Numbers of the key's columns, in its order; empty: nothing tells rows apart but their columns. */
   readonly key: readonly number[];
-  /** The key's text is that of its only column. Otherwise it is a row's text. */
-  readonly isKeyPlain: boolean;
   /** Whether equal rows without a key count as one. */
   readonly areEqualRowsOne: boolean;
-  /** The servers hash bytes of their encodings, so that texts are made ASCII first where one of them is not UTF-8. */
+  /** The servers hash bytes of their encodings, so that texts are made UTF-8 first where one of them is not UTF-8. */
   readonly isEncoded: boolean;
   /** How many of 1,024 parts of the rows are compared, by their keys; null: all rows. */
   readonly sample: number | null;
@@ -37,7 +38,7 @@ export type DigestScan =
 /** What a server says of its hashes: only servers that agree can be compared. */
 export interface HashingServer {
   readonly isUtf8: boolean;
-  /** The hash of a known text. It differs where bytes have another order. */
+  /** The hash of known values. It differs where bytes have another order. */
   readonly probe: string;
 }
 

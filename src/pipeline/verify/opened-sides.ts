@@ -3,7 +3,7 @@
 
 import { formatLsn } from "../../change/lsn.ts";
 import { keyNames, qualifiedName, type TableShape } from "../../change/relation.ts";
-import { agreedEncoding, type ComparedColumn, type RowComparison } from "../../comparison/row-comparison.ts";
+import { agreedEncoding, type RowComparison } from "../../comparison/row-comparison.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkRows, VerifySink } from "../../sink/verify-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
@@ -19,8 +19,6 @@ export interface OpenedSides extends AsyncDisposable {
   readonly comparison: RowComparison;
 }
 
-/** OIDs of types whose casts to text are what they print: integers, oid, uuid, text, varchar. */
-const plainTypes: ReadonlySet<number> = new Set([20, 21, 23, 25, 26, 1043, 2950]);
 /** A sample is of so many parts of the rows. */
 const sampleParts = 1024;
 
@@ -77,18 +75,15 @@ async function comparisonOf(
   if (agreed === null) {
     throw new MillraceError(
       "unsupported_kind",
-      `The servers of source and sink hash a text in different ways, so that rows of ${qualifiedName(relation)} cannot be compared by their hashes.`,
+      `The servers of source and sink hash the same values in different ways, so that rows of ${qualifiedName(relation)} cannot be compared by their hashes.`,
     );
   }
   const key = relation.isKeyedByHash ? [] : relation.key.map((at) => relation.columns[at]!);
   const compared = key.map(({ number }) => columns.find((column) => column.number === number));
   const isKeyed = key.length > 0 && compared.every((column) => column !== undefined);
-  const isPlain = (column: ComparedColumn | undefined) =>
-    column?.readAs === null && plainTypes.has(key[0]!.typeOid);
   return {
     columns,
     key: isKeyed ? key.map(({ number }) => number) : [],
-    isKeyPlain: key.length === 1 && isPlain(compared[0]),
     areEqualRowsOne: relation.isKeyedByHash === true,
     ...agreed,
     sample: samplePercent === null ? null : Math.max(1, Math.round((samplePercent * sampleParts) / 100)),

@@ -1,6 +1,7 @@
-// Decides which columns of a target are compared with the source's, and by which text. Pure.
+// Decides which columns of a target are compared with the source's, by which text, and in which form they are hashed. Pure.
 
 import { type Column, isSystemColumn, qualifiedName, type Relation } from "../../../change/relation.ts";
+import { hashedForm } from "../../../comparison/hashed-form.ts";
 import type { ComparedColumn } from "../../../comparison/row-comparison.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { TargetColumn, TargetTable } from "../schema/target-table.ts";
@@ -31,9 +32,17 @@ export function comparedColumns(
         `Table ${qualifiedName(target)} at the sink has no column "${column.name}", so that its rows cannot be compared.`,
       );
     }
-    if (!other.generated) compared.push({ number: column.number, readAs: readAs(column, other) });
+    if (!other.generated) compared.push(comparedColumn(column, other));
   }
   return compared;
+}
+
+function comparedColumn(column: Column, target: TargetColumn): ComparedColumn {
+  const { number, typeOid } = column;
+  const as = readAs(column, target);
+  // What is read as the sink's type has that type at both sides.
+  const one = as === null ? typeOid : target.typeOid;
+  return { number, readAs: as, form: hashedForm(one, target.typeOid) };
 }
 
 /** Null: both types give a value the same text, or nobody knows another one. */

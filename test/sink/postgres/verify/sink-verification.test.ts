@@ -30,11 +30,10 @@ function table(change: Partial<Relation> = {}): TableShape {
 
 const comparison: RowComparison = {
   columns: [
-    { number: 1, readAs: null },
-    { number: 2, readAs: null },
+    { number: 1, readAs: null, form: { kind: "value", isInteger: true } },
+    { number: 2, readAs: null, form: { kind: "characters" } },
   ],
   key: [1],
-  isKeyPlain: true,
   areEqualRowsOne: false,
   isEncoded: false,
   sample: null,
