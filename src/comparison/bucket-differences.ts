@@ -62,8 +62,8 @@ export class BucketDifferences {
 export type Expected = "Few" | "Many";
 
 /**
- * All rows of a bucket that differs are read again: where 1 % of the rows differ here and there, those of 2 in 10 buckets of 16 rows, and of nearly
- * all of 256. But servers add a row to one of few buckets faster, as these stay in a processor's cache: where nothing differs, 64 rows a bucket
+ * All rows of a bucket that differs are read again: where 1 % of the rows differ here and there, 2 in 10 rows with buckets of 16, and nearly all
+ * with 256. But servers add a row to one of few buckets faster, as these stay in a processor's cache: where nothing differs, 64 rows a bucket
  * cost a tenth more than 256. Twice as many rows may be in a bucket.
  */
 const leastRowsPerBucket = { Few: 256, Many: 16 } as const satisfies Record<Expected, number>;

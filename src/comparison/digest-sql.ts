@@ -114,7 +114,7 @@ function keyedRowsSql(
 ): string {
   const isAmong = among(keyBucket(comparison, table, buckets));
   const inSample = sampled(comparison, table);
-  const keys = keyColumns(comparison).map((column, i) => `${outputText(table.value(column))} as k${i}`);
+  const keys = keyColumns(comparison).map((column, i) => `${keyText(column, table)} as k${i}`);
   const names = comparison.key.map((_, i) => `k${i}`);
   return (
     `select ${rowHashes("r")}, ${names.join(", ")} from (select ${rowRecord(comparison, table)} as r, ${keys.join(", ")} ` +
@@ -169,6 +169,11 @@ function inForm(form: NonNullable<HashedForm>, value: string, isEncoded: boolean
 
 function keyColumns({ key, columns }: RowComparison): readonly ComparedColumn[] {
   return key.map((number) => columns.find((column) => column.number === number)!);
+}
+
+/** A cast prints an integer in a fraction of the time. */
+function keyText(column: ComparedColumn, { value }: DigestedTable): string {
+  return column.form?.isInteger ? `(${value(column)})::text` : outputText(value(column));
 }
 
 /** As the stream has the value, which a cast to text is not always. */

@@ -56,7 +56,7 @@ export class UnmatchedRows {
         return;
       }
     }
-    if (this.#used * 2 > this.#slots) this.#rebuild();
+    if (this.#used * 4 > this.#slots * 3) this.#rebuild();
   }
 
   /** What differs, by key. Without keys there is none. */
@@ -123,7 +123,7 @@ export class UnmatchedRows {
     const before = { slots: this.#slots, states: this.#states, digests: this.#digests, keyAt: this.#keyAt };
     const keys = this.#keys;
     const live = this.#unmatched.source + this.#unmatched.sink;
-    this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 4)));
+    this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 2)));
     this.#digests = new Int32Array(this.#slots * words);
     this.#states = new Uint8Array(this.#slots);
     this.#keyAt = new Uint32Array(this.#slots);

@@ -29,7 +29,7 @@ const rowsPerPage = 50;
 const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
 /** Of both sides, in buckets that differ: so many are looked at in one scan. */
-const maxRowsAtOnce = 2_000_000;
+const maxRowsAtOnce = 4_000_000;
 
 const sides = ["source", "sink"] as const satisfies readonly Side[];
 
