@@ -16,12 +16,14 @@ import type { KeptRows } from "./receipt-rows.ts";
 import { setUuid } from "./uuid-bytes.ts";
 
 const nothing: Counts = { receipts: 0, runs: 0, rows: 0, ordinals: 0, keys: 0, names: 0 };
+/** What a piece grew to while the state took nothing is given back. */
+const mostKeptBytes = 4 * 1024 * 1024;
 const countNames = Object.keys(nothing) as (keyof Counts)[];
 
 export class OpenPiece {
-  readonly #tables = new TableNumbers();
-  readonly #offsets = new OffsetSteps();
-  readonly #counts = { ...nothing };
+  #tables = new TableNumbers();
+  #offsets = new OffsetSteps();
+  #counts = { ...nothing };
   #room = nothing;
   #lists = laidOut(nothing);
   #atMs = 0;
@@ -78,6 +80,20 @@ export class OpenPiece {
     const { buffer } = lists.names;
     new Uint32Array(buffer, 0, headerBytes / 4).set(Object.values(counts));
     return new Uint8Array(buffer);
+  }
+
+  /** Begins anew, in the same memory: to grow into new memory for each save would cost more than all that is written there. */
+  clear(): void {
+    if (this.#lists.names.buffer.byteLength > mostKeptBytes) {
+      this.#room = nothing;
+      this.#lists = laidOut(nothing);
+    }
+    this.#tables = new TableNumbers();
+    this.#offsets = new OffsetSteps();
+    this.#counts = { ...nothing };
+    this.#atMs = 0;
+    this.#timeUs = 0;
+    this.#lsn = 0n;
   }
 
   #addRows({ lists: { hashes, checks, marks }, first, count }: KeptRows): void {

@@ -33,7 +33,7 @@ interface Unsaved {
 export class ReceiptBook {
   /** Has the record saved, and resolves when that is durable; null: nothing has begun. */
   save: (() => Promise<void> | undefined) | null = null;
-  #piece = new OpenPiece();
+  readonly #piece = new OpenPiece();
   /** Of what is gathered, and of what is not saved. */
   #rows = 0;
   #unsavedRows = 0;
@@ -108,8 +108,6 @@ export class ReceiptBook {
   }
 
   #gather(): void {
-    const open = this.#piece;
-    this.#piece = new OpenPiece();
     const nowMs = this.options.nowMs();
     if (this.#batch.beganAtMs !== null && nowMs - this.#batch.beganAtMs >= batchSpanMs)
       this.#batch = new GrowingBatch();
@@ -117,8 +115,9 @@ export class ReceiptBook {
     batch.id ??= this.options.newId();
     const { id } = batch;
     batch.beganAtMs ??= nowMs;
-    const piece = framed(open.bytes());
-    batch.add(piece, open.filterKeys(), open.receipts);
+    const piece = framed(this.#piece.bytes());
+    batch.add(piece, this.#piece.filterKeys(), this.#piece.receipts);
+    this.#piece.clear();
     const before = this.#unsaved.get(id);
     this.#unsaved.set(id, {
       batch: batch.stored(id, batch.beganAtMs),

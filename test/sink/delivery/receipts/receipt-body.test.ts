@@ -10,6 +10,7 @@ import {
   mayHold,
   tableHash,
 } from "../../../../src/sink/delivery/receipts/key-filter.ts";
+import { OpenPiece } from "../../../../src/sink/delivery/receipts/open-piece.ts";
 import { outcomes, type Receipt } from "../../../../src/sink/delivery/receipts/receipt.ts";
 import { decodeBody, encodePiece } from "../../../../src/sink/delivery/receipts/receipt-body.ts";
 import {
@@ -128,4 +129,20 @@ test("keys of a million rows have digests of their own", () => {
   }
   // A million among 2^48 share one with a chance of 1 in 560.
   expect(seen.size).toBeGreaterThanOrEqual(1_000_000 - 2);
+});
+
+test("a piece that is cleared has nothing of what it had", () => {
+  const piece = new OpenPiece();
+  const written = (open: OpenPiece, receipts: readonly Receipt[]) => {
+    for (const each of receipts) open.add(each);
+    return { bytes: open.bytes(), keys: open.filterKeys(), receipts: open.receipts };
+  };
+  fc.assert(
+    fc.property(fc.array(message, { maxLength: 12 }), (receipts) => {
+      expect(written(piece, receipts)).toEqual(written(new OpenPiece(), receipts));
+      piece.clear();
+      expect(piece.receipts).toBe(0);
+    }),
+    { numRuns: 300 },
+  );
 });
