@@ -1,7 +1,7 @@
 // Thread entry for the senders of connectors whose sinks take messages. It wires each connector's delivery, and its transport, to the
 // main thread, which owns the record and the log.
 
-import { GcPacer } from "./change/gc-pacer.ts";
+import { StreamGarbage } from "./change/stream-garbage.ts";
 import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
@@ -30,10 +30,7 @@ import { webhookConfig, webhookSettings } from "./sink/webhook/webhook-settings.
 declare const self: Worker;
 
 const countsIntervalMs = 1_000;
-/**
- * Garbage of a request, approximately. Where each row is a request it would pile up to 100 MB before the collector
- * runs.
- */
+/** Garbage of a request, approximately, beside its body. */
 const leftByRequestBytes = 3 * 1024;
 /** How long the state may take to store what was delivered, when the sender ends. */
 const lastRecordMs = 300;
@@ -48,8 +45,8 @@ interface Delivering {
 
 const monotonic = () => performance.now();
 
-/** Shared by the assignments, because garbage is collected for the whole thread. */
-const garbage = new GcPacer();
+/** Shared by the assignments. */
+const garbage = new StreamGarbage();
 
 class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
   readonly #main: MainThreadChannel<FromDeliveryWorker>;

@@ -4,6 +4,7 @@ import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { CopyTextParser } from "../../../change/copy-text.ts";
 import { GcPacer } from "../../../change/gc-pacer.ts";
 import type { Relation } from "../../../change/relation.ts";
+import { StreamGarbage } from "../../../change/stream-garbage.ts";
 import { Semaphore } from "../../../connection/semaphore.ts";
 import type { CopyChunk } from "../../copy-sink.ts";
 import type { DeliveryClient } from "./delivery-client.ts";
@@ -18,6 +19,7 @@ interface ChunkAtLine {
 export class SinkLine {
   readonly #handles = new RelationHandles();
   readonly #longRows = new Semaphore();
+  readonly #garbage = new StreamGarbage();
   #chunks = 0;
 
   constructor(readonly client: DeliveryClient) {}
@@ -84,6 +86,8 @@ export class SinkLine {
     const { batch: moved, transfer } = parcel(batch, relations);
     if (at === null) client.post({ type: "changes", batch: moved, bytes }, transfer);
     else client.post({ type: "copy.rows", ...at, batch: moved, bytes }, transfer);
+    // What it was decoded from.
+    this.#garbage.released(bytes);
     await credit.settle();
   }
 }

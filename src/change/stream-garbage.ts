@@ -1,0 +1,48 @@
+// Collects the garbage of a stream that passes through a thread. By itself the collector lets as much of it pile up as the heap holds, or 30 MB in
+// a small heap, before it looks at it. To collect what is young is cheap, as long as little of it stays; what stayed for a while is
+// collected with all else.
+
+import { edenGC, heapSize } from "bun:jsc";
+
+export interface Collector {
+  /** What was made since it ran last. */
+  young(): void;
+  all(): void;
+  heapBytes(): number;
+}
+
+const ownCollector: Collector = { young: () => void edenGC(), all: () => Bun.gc(true), heapBytes: heapSize };
+
+const youngEveryBytes = 1.5 * 1024 * 1024;
+const allEveryBytes = 8 * 1024 * 1024;
+/** Of the heap that is left: in a large one it takes long to collect all. */
+const shareOfHeap = 0.5;
+
+/** One for each thread, whose garbage is collected as a whole. */
+export class StreamGarbage {
+  #bytes = 0;
+  #youngBytes = 0;
+  #allEveryBytes = allEveryBytes;
+
+  constructor(private readonly collector: Collector = ownCollector) {}
+
+  /** Nothing refers any more to about so much of what the stream has brought, or what was made of it. */
+  released(bytes: number): void {
+    this.#bytes += bytes;
+    this.#youngBytes += bytes;
+    if (this.#bytes >= this.#allEveryBytes) this.#collectAll();
+    else if (this.#youngBytes >= youngEveryBytes) this.#collectYoung();
+  }
+
+  #collectYoung(): void {
+    this.#youngBytes = 0;
+    this.collector.young();
+  }
+
+  #collectAll(): void {
+    this.#bytes = 0;
+    this.#youngBytes = 0;
+    this.collector.all();
+    this.#allEveryBytes = Math.max(allEveryBytes, this.collector.heapBytes() * shareOfHeap);
+  }
+}
