@@ -8,6 +8,8 @@ import type { BinaryRow } from "./digest-rows.ts";
 const words = 4;
 const state = { free: 0, source: 1, sink: 2, matched: 3 } as const;
 const firstSlots = 1024;
+/** Digest, state, times, and where the key is. */
+const slotBytes = words * 4 + 1 + 4 + 4;
 /** Digest, key length. */
 const digestFields = 2;
 
@@ -22,6 +24,8 @@ export class UnmatchedRows {
   #slots = firstSlots;
   #digests = new Int32Array(firstSlots * words);
   #states = new Uint8Array(firstSlots);
+  /** How many equal rows the slot stands for. Each in a slot of its own, millions of them would be one long way to search. */
+  #times = new Uint32Array(firstSlots);
   /** Where the row's key is in `#keys`. */
   #keyAt = new Uint32Array(firstSlots);
   /** Slots that are not free. */
@@ -30,6 +34,7 @@ export class UnmatchedRows {
   /** Keys, each as the int32 lengths and bytes of its fields. */
   #keys = new Uint8Array(firstSlots * 16);
   #keysEnd = 0;
+  #withoutKey = 0;
 
   constructor(private readonly keyFields: number) {}
 
@@ -37,8 +42,22 @@ export class UnmatchedRows {
     return this.#unmatched[side];
   }
 
+  /** What it has in memory: keys may be long. */
+  get bytes(): number {
+    return this.#slots * slotBytes + this.#keys.length;
+  }
+
+  /** Rows whose key is NULL in one of its columns. They are in no other count, and no difference. */
+  get withoutKey(): number {
+    return this.#withoutKey;
+  }
+
   /** Takes a row of a scan of kind `rows`. */
   add(side: Side, row: BinaryRow): void {
+    if (this.#lacksKey(row)) {
+      this.#withoutKey++;
+      return;
+    }
     const other = side === "source" ? "sink" : "source";
     let reusable = -1;
     for (let slot = row.int32(1, 4) & (this.#slots - 1); ; slot = (slot + 1) & (this.#slots - 1)) {
@@ -50,9 +69,8 @@ export class UnmatchedRows {
       }
       if (at === state.matched) {
         if (reusable < 0) reusable = slot;
-      } else if (at === state[other] && this.#isDigest(slot, row)) {
-        this.#states[slot] = state.matched;
-        this.#unmatched[other]--;
+      } else if (this.#isDigest(slot, row)) {
+        this.#again(slot, at === state[other] ? other : null, side);
         return;
       }
     }
@@ -64,13 +82,29 @@ export class UnmatchedRows {
     const kinds = new Map<string, RowDifference["kind"]>();
     for (let slot = 0; slot < this.#slots; slot++) {
       const at = this.#states[slot];
-      if (at !== state.source && at !== state.sink) continue;
+      if (!this.#isLive(slot)) continue;
       const key = JSON.stringify(this.#keyOf(slot));
       const kind = at === state.source ? "Missing" : "Extra";
       const before = kinds.get(key);
       kinds.set(key, before === undefined || before === kind ? kind : "Changed");
     }
     return [...kinds].map(([key, kind]) => ({ key: JSON.parse(key) as RowKey, kind }));
+  }
+
+  #lacksKey({ lengths }: BinaryRow): boolean {
+    for (let field = 0; field < this.keyFields; field++) if (lengths[digestFields + field]! < 0) return true;
+    return false;
+  }
+
+  /** `other`: the side of the slot's rows, if it is not the row's. */
+  #again(slot: number, other: Side | null, side: Side): void {
+    if (other === null) {
+      this.#times[slot]!++;
+      this.#unmatched[side]++;
+      return;
+    }
+    this.#unmatched[other]--;
+    if (--this.#times[slot]! === 0) this.#states[slot] = state.matched;
   }
 
   #isDigest(slot: number, row: BinaryRow): boolean {
@@ -87,6 +121,7 @@ export class UnmatchedRows {
     for (let word = 0; word < words; word++)
       this.#digests[slot * words + word] = row.int32(word >> 1, (word & 1) * 4);
     this.#states[slot] = state[side];
+    this.#times[slot] = 1;
     this.#unmatched[side]++;
     if (this.keyFields === 0) return;
     const from = row.starts[digestFields]! - 4;
@@ -118,14 +153,23 @@ export class UnmatchedRows {
     return key;
   }
 
+  #isLive(slot: number): boolean {
+    return this.#states[slot] === state.source || this.#states[slot] === state.sink;
+  }
+
   /** Drops what has matched, and grows if that is not enough. */
   #rebuild(): void {
-    const before = { slots: this.#slots, states: this.#states, digests: this.#digests, keyAt: this.#keyAt };
+    const before = {
+      ...{ slots: this.#slots, states: this.#states, digests: this.#digests },
+      ...{ times: this.#times, keyAt: this.#keyAt },
+    };
     const keys = this.#keys;
-    const live = this.#unmatched.source + this.#unmatched.sink;
+    let live = 0;
+    for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) live++;
     this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 2)));
     this.#digests = new Int32Array(this.#slots * words);
     this.#states = new Uint8Array(this.#slots);
+    this.#times = new Uint32Array(this.#slots);
     this.#keyAt = new Uint32Array(this.#slots);
     this.#keys = new Uint8Array(Math.max(firstSlots, keys.length >> 1));
     this.#keysEnd = 0;
@@ -137,6 +181,7 @@ export class UnmatchedRows {
       let to = digest[3]! & (this.#slots - 1);
       while (this.#states[to] !== state.free) to = (to + 1) & (this.#slots - 1);
       this.#states[to] = at;
+      this.#times[to] = before.times[slot]!;
       this.#digests.set(digest, to * words);
       if (this.keyFields > 0)
         this.#keyAt[to] = this.#keep(keyBytes(keys, before.keyAt[slot]!, this.keyFields));

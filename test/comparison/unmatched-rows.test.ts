@@ -9,31 +9,7 @@ import {
 } from "../../src/comparison/bucket-differences.ts";
 import { type BinaryRow, readBinaryRows } from "../../src/comparison/digest-rows.ts";
 import { UnmatchedRows } from "../../src/comparison/unmatched-rows.ts";
-
-/** Rows as COPY BINARY writes them: bigint fields, and texts. */
-function copyOf(rows: readonly (readonly (bigint | number | string | null)[])[]): Uint8Array {
-  const parts: Buffer[] = [Buffer.from("PGCOPY\n\xff\r\n\0", "latin1"), Buffer.alloc(8)];
-  const int = (value: number, bytes: 2 | 4) => {
-    const buffer = Buffer.alloc(bytes);
-    buffer.writeIntBE(value, 0, bytes);
-    return buffer;
-  };
-  for (const row of rows) {
-    parts.push(int(row.length, 2));
-    for (const field of row) {
-      if (field === null) {
-        parts.push(int(-1, 4));
-        continue;
-      }
-      const bytes =
-        typeof field === "string" ? Buffer.from(field) : Buffer.alloc(typeof field === "bigint" ? 8 : 4);
-      if (typeof field === "bigint") bytes.writeBigInt64BE(field);
-      if (typeof field === "number") bytes.writeInt32BE(field);
-      parts.push(int(bytes.length, 4), bytes);
-    }
-  }
-  return Buffer.concat([...parts, int(-1, 2)]);
-}
+import { copyOf } from "../support/binary-copy.ts";
 
 async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   // As chunks are: in memory that is used again.
@@ -90,6 +66,45 @@ test("equal rows without a key count each", async () => {
   await read([of("a"), of("a"), of("b")], (row) => unmatched.add("source", row));
   await read([of("a"), of("b"), of("b"), of("b")], (row) => unmatched.add("sink", row));
   expect([unmatched.count("source"), unmatched.count("sink")]).toEqual([1, 2]);
+});
+
+test("millions of equal rows take no more time and memory than one, also where one side is far ahead", async () => {
+  const unmatched = new UnmatchedRows(0);
+  const rows = Array.from({ length: 200_000 }, () => [1n, 2n] as const);
+  await read(rows, (row) => unmatched.add("source", row));
+  expect(unmatched.count("source")).toBe(200_000);
+  await read(rows.slice(3), (row) => unmatched.add("sink", row));
+  await read([[1n, 3n]], (row) => unmatched.add("sink", row));
+  expect([unmatched.count("source"), unmatched.count("sink")]).toEqual([3, 1]);
+  expect(unmatched.bytes).toBeLessThan(100_000);
+});
+
+test("equal rows count in a table that has grown, too", async () => {
+  const unmatched = new UnmatchedRows(1);
+  const rows = Array.from({ length: 5_000 }, (_, i) => rowOf(`key ${i}`, "same"));
+  await read([...rows, ...rows], (row) => unmatched.add("source", row));
+  expect(unmatched.count("source")).toBe(10_000);
+  await read([...rows, ...rows.slice(1)], (row) => unmatched.add("sink", row));
+  expect([unmatched.count("source"), unmatched.count("sink")]).toEqual([1, 0]);
+  expect(unmatched.differences()).toEqual([{ key: ["key 0"], kind: "Missing" }]);
+});
+
+test("rows whose key has a NULL are counted, and do not disturb the others", async () => {
+  const unmatched = new UnmatchedRows(2);
+  await read([[1n, 2n, "a", "b"]], (row) => unmatched.add("source", row));
+  await read(
+    [
+      [3n, 4n, null, "b"],
+      [5n, 6n, "a", null],
+      [7n, 8n, "", "c"],
+    ],
+    (row) => unmatched.add("sink", row),
+  );
+  expect(unmatched.withoutKey).toBe(2);
+  expect(unmatched.differences()).toEqual([
+    { key: ["a", "b"], kind: "Missing" },
+    { key: ["", "c"], kind: "Extra" },
+  ]);
 });
 
 test("a bucket differs by its count or by its digest", async () => {

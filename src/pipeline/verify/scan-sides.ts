@@ -30,6 +30,8 @@ const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
 /** Of both sides, in buckets that differ: so many are looked at in one scan. */
 const maxRowsAtOnce = 4_000_000;
+/** Keys may be long. What has more than that in memory is looked at in smaller groups. */
+const maxBytesAtOnce = 256 * 1024 * 1024;
 
 const sides = ["source", "sink"] as const satisfies readonly Side[];
 
@@ -74,17 +76,31 @@ export async function* scanRows(
   found: BucketDifferences,
   differing: readonly number[],
   signal: AbortSignal,
+  maxBytes = maxBytesAtOnce,
 ): AsyncGenerator<UnmatchedRows> {
   const { buckets } = found;
-  const groups = groupsOf({ rowsIn: (bucket) => found.rowsIn(bucket) }, differing, maxRowsAtOnce);
-  for (const among of groups) {
+  let rest = differing;
+  let maxRows = maxRowsAtOnce;
+  while (rest.length > 0) {
+    const among = groupsOf({ rowsIn: (bucket) => found.rowsIn(bucket) }, rest, maxRows)[0]!;
     const unmatched = new UnmatchedRows(opened.comparison.key.length);
+    let rows = 0;
+    // A group of one bucket cannot be divided.
+    const isFull = () => among.length > 1 && unmatched.bytes > maxBytes;
     await atBoth(signal, async (side, either) => {
       await untilLagIsLow(environment, either);
-      await scan(environment, opened, side, { kind: "rows", buckets, among }, either, (row) =>
-        unmatched.add(side, row),
-      );
+      await scan(environment, opened, side, { kind: "rows", buckets, among }, either, (row) => {
+        // The reading goes on to its end, as the sink's snapshot does not outlive one that is broken off.
+        if (isFull()) return;
+        rows++;
+        unmatched.add(side, row);
+      });
     });
+    if (isFull()) {
+      maxRows = Math.floor(rows / 2);
+      continue;
+    }
+    rest = rest.slice(among.length);
     yield unmatched;
   }
 }

@@ -1,0 +1,82 @@
+// What differs is looked at in groups that fit in memory, however long its keys are.
+
+import { expect, test } from "bun:test";
+import { BucketDifferences } from "../../../src/comparison/bucket-differences.ts";
+import { readBinaryRows } from "../../../src/comparison/digest-rows.ts";
+import type { DigestScan } from "../../../src/comparison/row-comparison.ts";
+import type { OpenedSides } from "../../../src/pipeline/verify/opened-sides.ts";
+import { scanRows } from "../../../src/pipeline/verify/scan-sides.ts";
+import type { VerifyEnvironment } from "../../../src/pipeline/verify/verify-environment.ts";
+import { copyOf } from "../../support/binary-copy.ts";
+
+const buckets = 64;
+const rowsPerBucket = 50;
+
+/** All rows of a bucket are at the source alone. */
+function sidesOf(keyBytes: number, scans: number[]): OpenedSides {
+  async function* read(rows: boolean, scan: DigestScan) {
+    if (scan.kind !== "rows") throw new Error("not asked for here");
+    const keys = scan.among.flatMap((bucket) =>
+      Array.from({ length: rowsPerBucket }, (_, at) => BigInt(bucket * rowsPerBucket + at)),
+    );
+    if (rows) scans.push(scan.among.length);
+    yield copyOf(rows ? keys.map((key) => [key, key, String(key).padStart(keyBytes, "k")]) : []);
+  }
+  const sides = {
+    source: {
+      read: (_table: unknown, _point: unknown, _comparison: unknown, scan: DigestScan) => read(true, scan),
+    },
+    sink: { read: (_comparison: unknown, scan: DigestScan) => read(false, scan) },
+    comparison: { key: [1] },
+  };
+  return sides as unknown as OpenedSides;
+}
+
+async function found(): Promise<BucketDifferences> {
+  const differences = new BucketDifferences(buckets, false);
+  const rows = Array.from(
+    { length: buckets },
+    (_, bucket) => [bucket, BigInt(rowsPerBucket), 1n, 1n] as const,
+  );
+  await readBinaryRows(
+    (async function* () {
+      yield copyOf(rows);
+    })(),
+    (row) => differences.add("source", row),
+  );
+  return differences;
+}
+
+const environment = {
+  lagBytes: () => 0,
+  permits: { within: (_signal: AbortSignal, work: () => Promise<void>) => work() },
+} as unknown as VerifyEnvironment;
+
+test.each([
+  [10, 1],
+  [2_000, 8],
+  [50_000, 64],
+])("keys of %d bytes take %d groups at least", async (keyBytes, least) => {
+  const scans: number[] = [];
+  const differences = await found();
+  const groups = scanRows(
+    environment,
+    sidesOf(keyBytes, scans),
+    differences,
+    differences.differing(),
+    new AbortController().signal,
+    2 * 1024 * 1024,
+  );
+  const keys = new Set<string>();
+  let seen = 0;
+  for await (const unmatched of groups) {
+    seen++;
+    for (const { key } of unmatched.differences()) keys.add(key[0]!);
+    const isOneBucket = scans.at(-1) === 1;
+    expect(isOneBucket || unmatched.bytes <= 2 * 1024 * 1024).toBeTrue();
+  }
+  expect(keys.size).toBe(buckets * rowsPerBucket);
+  expect(seen).toBeGreaterThanOrEqual(least);
+  // Few readings are in vain.
+  expect(scans.length - seen).toBeLessThan(6);
+});
