@@ -50,7 +50,7 @@ export interface SinkRows extends AsyncDisposable {
    */
   haveRowsMoved(): boolean;
 
-  /** SQL that gives the sink the source's row, ready to paste; with its values. */
+  /** SQL that gives the sink the source's row, or removes what the source does not have, ready to paste; with its values. */
   statement(change: RowChange): string;
 }
 
@@ -58,6 +58,8 @@ export interface SinkRows extends AsyncDisposable {
 export type RowChange =
   | { readonly kind: "Missing"; readonly texts: readonly (string | null)[] }
   | { readonly kind: "Extra"; readonly key: RowKey }
+  /** All rows whose key is NULL in one of its columns. */
+  | { readonly kind: "WithoutKey" }
   | {
       readonly kind: "Changed";
       readonly key: RowKey;

@@ -122,6 +122,7 @@ async function compare(
   const counts = { missing: 0, extra: 0, changed: 0, repaired: 0 };
   const sample: SampledRow[] = [];
   for await (const unmatched of scanRows(environment, opened, found, differing, signal)) {
+    if (unmatched.withoutKey > 0) throw withoutKey(opened);
     const differences = count(opened, unmatched, counts);
     const shown = differences.slice(0, maxSample - sample.length);
     sample.push(...(await sampleRows(environment, opened, shown, signal)));
@@ -155,6 +156,14 @@ function count(
     else counts.changed++;
   }
   return differences;
+}
+
+/** No statement finds such a row by its key. */
+function withoutKey({ table: { relation }, sink }: OpenedSides): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `The sink has rows of ${qualifiedName(relation)} whose key is NULL, which are none of the source's. This removes them there: ${sink.statement({ kind: "WithoutKey" })}`,
+  );
 }
 
 function notRepairable({ relation }: TableShape, { sink }: OpenedSides): MillraceError {

@@ -78,6 +78,26 @@ test("rows of the sink with keys that the source could not have are extra, and r
   await rig.stop();
 });
 
+test.each([
+  ["id int primary key", "id int", "null"],
+  ["id text primary key", "id text", "null"],
+  ["id int, l text, primary key (id, l)", "id int, l text", "7, null"],
+])("a row at the sink whose key is NULL is not overlooked: %s", async (source, sink, values) => {
+  const value = source.includes("l text") ? "g, g" : "g";
+  await using rig = await streaming({
+    source: `create table t (${source}); insert into t select ${value} from generate_series(1, 300) g`,
+    sink: `create table t (${sink})`,
+  });
+  expect(await rig.verify("t")).toMatchObject({ rows: 300, ...right });
+  await rig.sink(`insert into t values (${values})`);
+  const failure = await rig.verify("t").catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: "sink_schema_mismatch" });
+  const statement = /DELETE .*;/.exec((failure as Error).message)?.[0];
+  await rig.sink(statement ?? "");
+  expect(await rig.verify("t")).toMatchObject({ rows: 300, ...right });
+  await rig.stop();
+});
+
 test("hashed columns are compared by their hashes, also as a key, and excluded ones are left out", async () => {
   const column = (name: string, more: object) => ({ name, action: "Include" as const, ...more });
   const catalog: Catalog = {

@@ -27,6 +27,10 @@ export function repairStatement({ target, relation, columns }: RepairedTable, ch
       return `INSERT INTO ${sqlName(target.target)} (${sqlList(names)}) OVERRIDING SYSTEM VALUE VALUES (${change.texts.map(literal).join(", ")});`;
     case "Extra":
       return `DELETE FROM ${target.ownRows} WHERE ${condition(change.key)};`;
+    case "WithoutKey": {
+      const isNull = keyNames(relation).map((name) => `num_nulls(${escapeIdentifier(name)}) > 0`);
+      return `DELETE FROM ${target.ownRows} WHERE ${isNull.join(" OR ")};`;
+    }
     case "Changed": {
       const set = columns.flatMap(({ number }, i) =>
         change.columns.includes(number)
