@@ -77,18 +77,51 @@ export class UnmatchedRows {
     if (this.#used * 4 > this.#slots * 3) this.#rebuild();
   }
 
-  /** What differs, by key. Without keys there is none. */
-  differences(): readonly RowDifference[] {
+  /**
+   * What differs, in parts of so many rows: an object for each of millions of rows would take gigabytes, and hold up the thread for seconds. All
+   * rows of a key are in one part. Without keys there is none.
+   */
+  *differences(rowsPerPart = 2 ** 16): Generator<readonly RowDifference[]> {
+    if (this.keyFields === 0) return;
+    const { slots, ends } = this.#byKey(rowsPerPart);
+    let from = 0;
+    for (const end of ends) {
+      if (end > from) yield this.#differencesOf(slots.subarray(from, end));
+      from = end;
+    }
+  }
+
+  #differencesOf(slots: Uint32Array): readonly RowDifference[] {
     const kinds = new Map<string, RowDifference["kind"]>();
-    for (let slot = 0; slot < this.#slots; slot++) {
-      const at = this.#states[slot];
-      if (!this.#isLive(slot)) continue;
+    for (const slot of slots) {
       const key = JSON.stringify(this.#keyOf(slot));
-      const kind = at === state.source ? "Missing" : "Extra";
+      const kind = this.#states[slot] === state.source ? "Missing" : "Extra";
       const before = kinds.get(key);
       kinds.set(key, before === undefined || before === kind ? kind : "Changed");
     }
     return [...kinds].map(([key, kind]) => ({ key: JSON.parse(key) as RowKey, kind }));
+  }
+
+  /** The slots of all rows, sorted into parts by hashes of their keys; and where each part ends. */
+  #byKey(rowsPerPart: number): { readonly slots: Uint32Array; readonly ends: Uint32Array } {
+    const rows = this.#countLive();
+    const ends = new Uint32Array(2 ** Math.ceil(Math.log2(Math.max(1, rows / rowsPerPart))));
+    const view = new DataView(this.#keys.buffer);
+    const partOf = (slot: number) => {
+      const from = this.#keyAt[slot]!;
+      return hashOf(this.#keys, from, keyEnd(view, from, this.keyFields)) & (ends.length - 1);
+    };
+    for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) ends[partOf(slot)]!++;
+    let before = 0;
+    for (let part = 0; part < ends.length; part++) {
+      const inPart = ends[part]!;
+      ends[part] = before;
+      before += inPart;
+    }
+    const slots = new Uint32Array(rows);
+    for (let slot = 0; slot < this.#slots; slot++)
+      if (this.#isLive(slot)) slots[ends[partOf(slot)]!++] = slot;
+    return { slots, ends };
   }
 
   #lacksKey({ lengths }: BinaryRow): boolean {
@@ -157,6 +190,12 @@ export class UnmatchedRows {
     return this.#states[slot] === state.source || this.#states[slot] === state.sink;
   }
 
+  #countLive(): number {
+    let live = 0;
+    for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) live++;
+    return live;
+  }
+
   /** Drops what has matched, and grows if that is not enough. */
   #rebuild(): void {
     const before = {
@@ -164,8 +203,9 @@ export class UnmatchedRows {
       ...{ times: this.#times, keyAt: this.#keyAt },
     };
     const keys = this.#keys;
-    let live = 0;
-    for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) live++;
+    const view = new DataView(keys.buffer);
+    const keyOf = (from: number) => keys.subarray(from, keyEnd(view, from, this.keyFields));
+    const live = this.#countLive();
     this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 2)));
     this.#digests = new Int32Array(this.#slots * words);
     this.#states = new Uint8Array(this.#slots);
@@ -183,15 +223,21 @@ export class UnmatchedRows {
       this.#states[to] = at;
       this.#times[to] = before.times[slot]!;
       this.#digests.set(digest, to * words);
-      if (this.keyFields > 0)
-        this.#keyAt[to] = this.#keep(keyBytes(keys, before.keyAt[slot]!, this.keyFields));
+      if (this.keyFields > 0) this.#keyAt[to] = this.#keep(keyOf(before.keyAt[slot]!));
     }
   }
 }
 
-function keyBytes(keys: Uint8Array, from: number, fields: number): Uint8Array {
-  const view = new DataView(keys.buffer);
+/** Where the key ends that begins at `from`. */
+function keyEnd(keys: DataView, from: number, fields: number): number {
   let end = from;
-  for (let field = 0; field < fields; field++) end += 4 + view.getInt32(end);
-  return keys.subarray(from, end);
+  for (let field = 0; field < fields; field++) end += 4 + keys.getInt32(end);
+  return end;
+}
+
+/** FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
+function hashOf(bytes: Uint8Array, from: number, end: number): number {
+  let hash = 0x811c9dc5;
+  for (let at = from; at < end; at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193);
+  return hash ^ (hash >>> 15);
 }

@@ -53,7 +53,7 @@ test("what differs is left, with its kind, among many rows that do not", async (
   };
   await read(rows.source, (row) => unmatched.add("source", row));
   await read(rows.sink, (row) => unmatched.add("sink", row));
-  expect(unmatched.differences().toSorted((a, b) => a.key[0]!.localeCompare(b.key[0]!))).toEqual([
+  expect([...unmatched.differences()].flat().toSorted((a, b) => a.key[0]!.localeCompare(b.key[0]!))).toEqual([
     { key: ["key 1"], kind: "Changed" },
     { key: ["key 2"], kind: "Missing" },
     { key: ["key 3"], kind: "Extra" },
@@ -86,7 +86,26 @@ test("equal rows count in a table that has grown, too", async () => {
   expect(unmatched.count("source")).toBe(10_000);
   await read([...rows, ...rows.slice(1)], (row) => unmatched.add("sink", row));
   expect([unmatched.count("source"), unmatched.count("sink")]).toEqual([1, 0]);
-  expect(unmatched.differences()).toEqual([{ key: ["key 0"], kind: "Missing" }]);
+  expect([...unmatched.differences()].flat()).toEqual([{ key: ["key 0"], kind: "Missing" }]);
+});
+
+test("differences come in parts, each key in one of them", async () => {
+  const unmatched = new UnmatchedRows(1);
+  const keys = Array.from({ length: 20_000 }, (_, i) => String(i));
+  await read(
+    keys.map((key) => rowOf(key, "new")),
+    (row) => unmatched.add("source", row),
+  );
+  await read(
+    keys.slice(10).map((key) => rowOf(key, "old")),
+    (row) => unmatched.add("sink", row),
+  );
+  const parts = [...unmatched.differences(1000)];
+  expect(Math.max(...parts.map((part) => part.length))).toBeLessThan(1000);
+  const differences = parts.flat();
+  expect(new Set(differences.map(({ key }) => key[0]!))).toEqual(new Set(keys));
+  expect(differences).toHaveLength(20_000);
+  expect(differences.filter(({ kind }) => kind !== "Changed")).toHaveLength(10);
 });
 
 test("rows whose key has a NULL are counted, and do not disturb the others", async () => {
@@ -101,7 +120,7 @@ test("rows whose key has a NULL are counted, and do not disturb the others", asy
     (row) => unmatched.add("sink", row),
   );
   expect(unmatched.withoutKey).toBe(2);
-  expect(unmatched.differences()).toEqual([
+  expect([...unmatched.differences()].flat()).toEqual([
     { key: ["a", "b"], kind: "Missing" },
     { key: ["", "c"], kind: "Extra" },
   ]);

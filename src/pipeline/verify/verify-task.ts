@@ -1,7 +1,9 @@
 // Compares a table at the sink with its source for a task, and mends what differs if that is asked for.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { untilAborted } from "../../change/until-aborted.ts";
 import type { Expected } from "../../comparison/bucket-differences.ts";
+import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { RowDifference, UnmatchedRows } from "../../comparison/unmatched-rows.ts";
 import type { VerifySpec } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
@@ -123,13 +125,18 @@ async function compare(
   const sample: SampledRow[] = [];
   for await (const unmatched of scanRows(environment, opened, found, differing, signal)) {
     if (unmatched.withoutKey > 0) throw withoutKey(opened);
-    const differences = count(opened, unmatched, counts);
-    const shown = differences.slice(0, maxSample - sample.length);
-    sample.push(...(await sampleRows(environment, opened, shown, signal)));
-    if (repair !== "Apply") continue;
-    await repairRows(environment, table, opened.source, differences, signal, (rows) => {
-      counts.repaired += rows;
-    });
+    if (!isKeyed(opened.comparison)) countRows(unmatched, counts);
+    for (const differences of unmatched.differences()) {
+      count(differences, counts);
+      const shown = differences.slice(0, maxSample - sample.length);
+      sample.push(...(await sampleRows(environment, opened, shown, signal)));
+      // Lets the stream go on between two parts.
+      await untilAborted(Bun.sleep(0), signal);
+      if (repair !== "Apply") continue;
+      await repairRows(environment, table, opened.source, differences, signal, (rows) => {
+        counts.repaired += rows;
+      });
+    }
   }
   return {
     ...{ as_of_lsn: asOf(opened), rows: found.rows("source"), ranges: differing.length, ...counts },
@@ -138,24 +145,20 @@ async function compare(
   };
 }
 
+type Counts = Record<"missing" | "extra" | "changed", number>;
+
 /** Without a key nobody can tell which row of the one side is which of the other. */
-function count(
-  { comparison }: OpenedSides,
-  unmatched: UnmatchedRows,
-  counts: Record<"missing" | "extra" | "changed", number>,
-): readonly RowDifference[] {
-  if (comparison.key.length === 0) {
-    counts.missing += unmatched.count("source");
-    counts.extra += unmatched.count("sink");
-    return [];
-  }
-  const differences = unmatched.differences();
+function countRows(unmatched: UnmatchedRows, counts: Counts): void {
+  counts.missing += unmatched.count("source");
+  counts.extra += unmatched.count("sink");
+}
+
+function count(differences: readonly RowDifference[], counts: Counts): void {
   for (const { kind } of differences) {
     if (kind === "Missing") counts.missing++;
     else if (kind === "Extra") counts.extra++;
     else counts.changed++;
   }
-  return differences;
 }
 
 /** No statement finds such a row by its key. */
