@@ -30,6 +30,8 @@ const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
 /** Of both sides, in buckets that differ: so many are looked at in one scan. */
 const maxRowsAtOnce = 4_000_000;
+/** Statistics that are only somewhat old are no reason to read everything again. */
+const muchFewer = 16;
 /** Keys may be long. What has more than that in memory is looked at in smaller groups. */
 const maxBytesAtOnce = 256 * 1024 * 1024;
 
@@ -43,10 +45,35 @@ export async function scanBuckets(
   signal: AbortSignal,
   progress: (rows: number) => void,
 ): Promise<BucketDifferences> {
-  const { table, comparison } = opened;
-  const lanes = Math.min(environment.lanes, environment.parallel);
+  const { table } = opened;
   const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
-  const rows = table.estimatedRows || rowsIn(sizes.source);
+  const within = (rows: number) => scanWithin(environment, opened, sizes, rows, expected, signal, progress);
+  const found = await within(table.estimatedRows || rowsIn(sizes.source));
+  // After an upgrade there are no statistics, and a partitioned table has no size of its own.
+  return isTooCoarse(found, expected) ? await within(rowsOf(found)) : found;
+}
+
+/** With so few buckets that rows would be read again in several scans. */
+function isTooCoarse(found: BucketDifferences, expected: Expected): boolean {
+  if (bucketsFor(rowsOf(found), expected) < found.buckets * muchFewer) return false;
+  return found.differing().reduce((sum, bucket) => sum + found.rowsIn(bucket), 0) > maxRowsAtOnce;
+}
+
+function rowsOf(found: BucketDifferences): number {
+  return Math.max(found.rows("source"), found.rows("sink"));
+}
+
+async function scanWithin(
+  environment: VerifyEnvironment,
+  opened: OpenedSides,
+  sizes: Readonly<Record<Side, TableSize | null>>,
+  rows: number,
+  expected: Expected,
+  signal: AbortSignal,
+  progress: (rows: number) => void,
+): Promise<BucketDifferences> {
+  const { comparison } = opened;
+  const lanes = Math.min(environment.lanes, environment.parallel);
   const buckets = bucketsFor(rows, expected);
   const found = new BucketDifferences(buckets, !isKeyed(comparison));
   await atBoth(signal, async (side, either) => {

@@ -1,11 +1,11 @@
 // What differs is looked at in groups that fit in memory, however long its keys are.
 
 import { expect, test } from "bun:test";
-import { BucketDifferences } from "../../../src/comparison/bucket-differences.ts";
+import { BucketDifferences, bucketsFor } from "../../../src/comparison/bucket-differences.ts";
 import { readBinaryRows } from "../../../src/comparison/digest-rows.ts";
 import type { DigestScan } from "../../../src/comparison/row-comparison.ts";
 import type { OpenedSides } from "../../../src/pipeline/verify/opened-sides.ts";
-import { scanRows } from "../../../src/pipeline/verify/scan-sides.ts";
+import { scanBuckets, scanRows } from "../../../src/pipeline/verify/scan-sides.ts";
 import type { VerifyEnvironment } from "../../../src/pipeline/verify/verify-environment.ts";
 import { copyOf } from "../../support/binary-copy.ts";
 
@@ -79,4 +79,39 @@ test.each([
   expect(seen).toBeGreaterThanOrEqual(least);
   // Few readings are in vain.
   expect(scans.length - seen).toBeLessThan(6);
+});
+
+/** A table of which nobody knows how large it is. All of its rows are at the source alone, or equal. */
+async function bucketsOf(rows: number, doDiffer: boolean): Promise<readonly number[]> {
+  const asked: number[] = [];
+  async function* read(side: "source" | "sink", scan: DigestScan) {
+    if (scan.kind !== "buckets") throw new Error("not asked for here");
+    if (side === "source") asked.push(scan.buckets);
+    const count = BigInt(rows / scan.buckets);
+    const all = Array.from({ length: scan.buckets }, (_, bucket) => [bucket, count, 1n, 1n] as const);
+    yield copyOf(doDiffer && side === "sink" ? [] : all);
+  }
+  const opened = {
+    table: { estimatedRows: 0 },
+    source: {
+      size: async () => null,
+      read: (_table: unknown, _point: unknown, _comparison: unknown, scan: DigestScan) =>
+        read("source", scan),
+    },
+    sink: { size: null, read: (_comparison: unknown, scan: DigestScan) => read("sink", scan) },
+    comparison: { key: [1], areEqualRowsOne: false },
+  } as unknown as OpenedSides;
+  const { signal } = new AbortController();
+  const lanes = { ...environment, lanes: 1, parallel: 1 };
+  const differences = await scanBuckets(lanes, opened, "Many", signal, () => {});
+  expect(differences.rows("source")).toBe(rows);
+  expect(differences.buckets).toBe(asked.at(-1)!);
+  return asked;
+}
+
+test("a table without statistics that differs much is divided into more buckets once its rows are known", async () => {
+  const rows = 2 ** 24;
+  expect(await bucketsOf(rows, true)).toEqual([64, bucketsFor(rows, "Many")]);
+  expect(await bucketsOf(rows, false)).toEqual([64]);
+  expect(await bucketsOf(2 ** 16, true)).toEqual([64]);
 });
