@@ -12,6 +12,7 @@ import type { SinkRows } from "../../sink/verify-sink.ts";
 import { causeOf } from "../copy/copy-table.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
+import { requireFindable } from "./findable-keys.ts";
 import { asOf, type OpenedSides, openSides } from "./opened-sides.ts";
 import { repairRows } from "./repair-rows.ts";
 import { type SampledRow, sampleRows } from "./sampled-rows.ts";
@@ -128,6 +129,7 @@ async function compare(
     if (!isKeyed(opened.comparison)) countRows(unmatched, counts);
     for (const differences of unmatched.differences()) {
       count(differences, counts);
+      if (repair !== "None") await requireFindable(environment, opened, differences, signal);
       const shown = differences.slice(0, maxSample - sample.length);
       sample.push(...(await sampleRows(environment, opened, shown, signal)));
       // Lets the stream go on between two parts.

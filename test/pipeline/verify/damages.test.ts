@@ -91,3 +91,24 @@ test("the statements of a dry run mend the rows of the sample", async () => {
   await rig.expectEqual();
   await rig.stop();
 });
+
+test.each([
+  ["varchar", "'007'", "int8"],
+  ["numeric", "7.004", "numeric(9,2)"],
+])(
+  "a row whose key the sink's type changes is not removed by a repair: %s %s as %s",
+  async (type, key, atSink) => {
+    await using rig = await streaming({
+      source: `create table t (k ${type} primary key, v text); insert into t values (${key}, 'a'), (5, 'b')`,
+      sink: `create table t (k ${atSink} primary key, v text)`,
+    });
+    await rig.sink("update t set v = 'x' where k = 5");
+    expect(await rig.verify("t", "Apply")).toMatchObject({ changed: 1, repaired: 1 });
+    await rig.sink("update t set v = 'x' where k = 7");
+    expect(await rig.verify("t")).toMatchObject({ changed: 1 });
+    for (const repair of ["DryRun", "Apply"] as const)
+      await expect(rig.verify("t", repair)).rejects.toMatchObject({ code: "unsupported_kind" });
+    expect(await rig.sink("select v from t order by v")).toEqual([{ v: "b" }, { v: "x" }]);
+    await rig.stop();
+  },
+);
