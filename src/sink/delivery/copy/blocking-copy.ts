@@ -84,8 +84,8 @@ export class BlockingMessageCopy {
     this.#point = lsn;
     if (!rows.isCommitted) return;
     const { recorded } = this.delivering;
-    this.#takeBack = recorded.remember(this.subject.table.name);
-    recorded.made(this.subject.shape, lsn);
+    const { table, shape } = this.subject;
+    this.#takeBack = recorded.undoable(table.name, () => recorded.made(shape, lsn));
   }
 
   /**

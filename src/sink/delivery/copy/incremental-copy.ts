@@ -165,8 +165,7 @@ export class IncrementalMessageCopy {
       if (isRange) recorded.endRange(name, part.range, lsn, rows.delivered);
       // The only chunk: with its rows it is committed that the table is copied.
       else if (rows.isCommitted && part === null) {
-        this.#takeBack = recorded.remember(name);
-        this.#recordMade();
+        this.#takeBack = recorded.undoable(name, () => void this.#recordMade());
       }
     } finally {
       rows.recorded();

@@ -142,16 +142,24 @@ export class RecordedCopies implements ChangeWatch {
     this.#join(table, { first: point, last: point }, false, new IncompleteKeys(incomplete));
   }
 
-  /** Returns what takes back what is recorded of the table from here on. */
-  remember(name: string): () => void {
-    const { copied, chunked } = this.keeper.record;
-    const [copy, chunks] = [copied.get(name), chunked.get(name)];
+  /**
+   * Returns what takes back what `change` records of the table. Left as it is what has changed otherwise since: a table that is no longer selected,
+   * or has come to be another, is not copied.
+   */
+  undoable(name: string, change: () => void): () => void {
+    const entries = () => {
+      const { copied, chunked } = this.keeper.record;
+      return { copied: copied.get(name), chunked: chunked.get(name) };
+    };
+    const before = entries();
+    change();
+    const made = entries();
     return () => {
-      const { record } = this.keeper;
-      this.keeper.change({
-        copied: withEntry(record.copied, name, copy),
-        chunked: withEntry(record.chunked, name, chunks),
-      });
+      const { copied, chunked } = this.keeper.record;
+      const now = entries();
+      if (now.copied === made.copied) this.keeper.change({ copied: withEntry(copied, name, before.copied) });
+      if (now.chunked === made.chunked)
+        this.keeper.change({ chunked: withEntry(chunked, name, before.chunked) });
     };
   }
 

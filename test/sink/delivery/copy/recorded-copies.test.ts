@@ -170,3 +170,24 @@ test("a row that takes another's key before the point of a whole copy is due onc
   copies.made(tableShape(shape), lsn(9n));
   expect(keeper.record.chunked.size).toBe(0);
 });
+
+test("what a copy records is taken back, and a table that is not selected any more stays forgotten", () => {
+  const { keeper, copies } = begun();
+  const make = (isFirst: boolean) =>
+    copies.undoable(name, () => copies.madeBeside(tableShape(shape), isFirst, lsn(7n), [["3"]]));
+  const takeBack = make(true);
+  expect(keeper.record.copied.get(name)?.lsn).toBe(lsn(7n));
+  expect(keeper.record.chunked.get(name)?.phase).toBe("joined");
+  takeBack();
+  expect(keeper.record.copied.get(name)).toEqual({ identity: "", lsn: lsn(1n) });
+  expect(keeper.record.chunked.has(name)).toBe(false);
+
+  for (const isFirst of [true, false]) {
+    const takeBackLater = make(isFirst);
+    keeper.change({ copied: new Map(), chunked: new Map() });
+    takeBackLater();
+    expect(keeper.record.copied.has(name)).toBe(false);
+    expect(keeper.record.chunked.has(name)).toBe(false);
+    keeper.change({ copied });
+  }
+});
