@@ -18,7 +18,7 @@ const allEveryBytes = 8 * 1024 * 1024;
 /** Of the heap that is left: in a large one it takes long to collect all. */
 const shareOfHeap = 0.5;
 
-/** One for each thread, whose garbage is collected as a whole. */
+/** A thread's garbage is collected as a whole, so that streams of a thread may share one. */
 export class StreamGarbage {
   #bytes = 0;
   #youngBytes = 0;

@@ -1,7 +1,8 @@
 // Columns whose two sides are hashed by their texts although their types are like others that are not, and the other way round.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig, type SinkServer } from "../../support/pipeline-rig.ts";
+import { encodedServer } from "../../support/encoded-server.ts";
+import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 
 let server: PostgresServer;
@@ -60,19 +61,6 @@ const table = (side: "source" | "sink") =>
 
 const fill = `insert into t select g, ${columns.map(({ value }) => value).join(", ")} from generate_series(-100, 100) g; insert into t (id) values (1000)`;
 
-function encodedServer(encoding: string): SinkServer {
-  return {
-    connection: (name) => server.connection(name),
-    query: (sql, database) => server.query(sql, database),
-    with: (database, work) => server.with(database, work),
-    createDatabase: async (name) => {
-      await server.query(
-        `create database "${name}" template template0 encoding '${encoding}' lc_collate 'C' lc_ctype 'C'`,
-      );
-    },
-  };
-}
-
 test.each(["UTF8", "LATIN1"])(
   "damages that look alike are found in each column, at a sink of encoding %s",
   async (encoding) => {
@@ -84,7 +72,7 @@ test.each(["UTF8", "LATIN1"])(
       server,
       `columns_${encoding.toLowerCase()}`,
       { source: own + table("source") + fill, sink: withoutIcu(own + table("sink")) },
-      { sinkServer: encodedServer(encoding) },
+      { sinkServer: encodedServer(server, encoding) },
     );
     expect(await rig.verify("t")).toMatchObject({ rows: 202, ...right });
     for (const [at, { name, damaged }] of columns.entries())

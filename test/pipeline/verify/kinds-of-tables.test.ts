@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../../src/connector/config/catalog.ts";
-import { PipelineRig, type RigOptions, type SinkServer } from "../../support/pipeline-rig.ts";
+import { encodedServer } from "../../support/encoded-server.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 
 let server: PostgresServer;
@@ -160,16 +161,7 @@ test.each([
   ["LATIN1", "C"],
   ["UTF8", "C.UTF-8"],
 ])("a sink of encoding %s and collation %s", async (encoding, collation) => {
-  const sinkServer: SinkServer = {
-    connection: (name) => server.connection(name),
-    query: (sql, database) => server.query(sql, database),
-    with: (database, work) => server.with(database, work),
-    createDatabase: async (name) => {
-      await server.query(
-        `create database "${name}" template template0 encoding '${encoding}' lc_collate '${collation}' lc_ctype '${collation}'`,
-      );
-    },
-  };
+  const sinkServer = encodedServer(server, encoding, collation);
   await using rig = await streaming(
     {
       source:
