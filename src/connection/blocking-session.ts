@@ -11,7 +11,7 @@ export interface BlockingSession {
 
 /** The columns of a BlockingSession but its `pid`, from alias `a`: a row of pg_stat_activity, or none. */
 export const sessionColumns = `a.usename as "user", coalesce(a.usename = current_user, false) as "isSameUser",
-  a.application_name as "applicationName", host(a.client_addr) || ':' || a.client_port as address`;
+  a.application_name as "applicationName", host(a.client_addr) || ':' || a.client_port::text as address`;
 
 export function describeSession({ pid, user, applicationName, address }: BlockingSession): string {
   return describeProcess(pid, [

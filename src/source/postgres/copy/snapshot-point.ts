@@ -88,7 +88,7 @@ async function nameDatabase(client: Client, address: string): Promise<string> {
   );
   if (!allowed[0]?.yes) return "";
   const { rows } = await client.query<{ name: string }>(
-    "select system_identifier || '/' || d.oid as name from pg_control_system(), pg_database d where datname = current_database()",
+    "select system_identifier::text || '/' || d.oid::text as name from pg_control_system(), pg_database d where datname = current_database()",
   );
   return rows[0] ? `${rows[0].name} at ${address}` : "";
 }

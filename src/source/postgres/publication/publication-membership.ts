@@ -38,7 +38,7 @@ from pg_publication where pubname = any ($1::text[]) order by pubname`;
  * option is set, even for a moment, and not when members come or go.
  */
 const tableMembers = `
-select r.oid || '/' || p.xmin as membership, member.relid, member.relid = r.prrelid as is_listed
+select r.oid::text || '/' || p.xmin::text as membership, member.relid, member.relid = r.prrelid as is_listed
 from pg_publication p
 join pg_publication_rel r on r.prpubid = p.oid
 cross join lateral (
@@ -46,7 +46,7 @@ cross join lateral (
 ) member
 where p.pubname = any ($1::text[])
 union all
-select 'all ' || p.oid || '/' || p.xmin, c.oid, false
+select 'all ' || p.oid::text || '/' || p.xmin::text, c.oid, false
 from pg_publication p cross join pg_class c
 where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'
   and c.oid >= ${firstUserOid}`;
@@ -57,7 +57,7 @@ where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p'
  */
 const schemaMembers = `
 union all
-select 'schema ' || n.oid || ' ' || coalesce(key.xmin, own.xmin) || '/' || p.xmin, c.oid, false
+select 'schema ' || n.oid::text || ' ' || coalesce(key.xmin, own.xmin)::text || '/' || p.xmin::text, c.oid, false
 from pg_publication p
 join pg_publication_namespace n on n.pnpubid = p.oid
 join pg_class c on c.relnamespace = n.pnnspid and c.relkind in ('r', 'p') and c.relpersistence = 'p'
@@ -71,7 +71,7 @@ where p.pubname = any ($1::text[])`;
  */
 const membershipsQuery = (members: string) => `
 select m.relid::int8::float8 as id, string_agg(m.membership, ' ' order by m.membership)
-    || case when bool_or(m.is_listed) then '' else '${storageSeparator}' || c.reltoastrelid || ' ' || c.relfilenode end as membership
+    || case when bool_or(m.is_listed) then '' else '${storageSeparator}' || c.reltoastrelid::text || ' ' || c.relfilenode::text end as membership
 from (${members}) m join pg_class c on c.oid = m.relid
 group by m.relid, c.reltoastrelid, c.relfilenode order by m.relid`;
 

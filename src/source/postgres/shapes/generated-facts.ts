@@ -70,7 +70,7 @@ export async function readGeneratedFacts(
  * root's, by name.
  */
 const publishedQuery = `
-select a.attrelid::int8::text || ' ' || a.attnum as key
+select a.attrelid::int8::text || ' ' || a.attnum::text as key
 from pg_attribute a join pg_publication pub on pub.pubname = $1
 left join lateral (
   select r.prrelid, to_jsonb(r) -> 'prattrs' as list
