@@ -63,6 +63,16 @@ test("what is on its way is newer than what was delivered, and what is parked wa
   expect(of({ deliveries, parked: parked("0/20") })).toEqual(["Parked", false, "0/20"]);
 });
 
+test("a change that is parked is not said to be sent, though an earlier one of its row still is", () => {
+  const message = (lsn: string) => ({ id: lsn, change: { lsn, committed_at: at, op: "" as const } });
+  const open = [{ ...retrying, state: "Sending" as const }];
+  expect(of({ open, parked: [message("0/40")] })).toEqual(["Parked", false, "0/40"]);
+  // Sent again, it is both.
+  expect(of({ open, parked: [message("0/30")] })).toEqual(["Sending", false, "0/30"]);
+  const unknown = { idempotency_key: "k3", state: "Sending", attempts: 1 } as const;
+  expect(of({ open: [unknown], parked: [message("0/40")] })).toEqual(["Sending", false, "0/40"]);
+});
+
 test("a parked message that was sent again is durable once it is delivered, though its receipt says less", () => {
   const parked = delivery("k2", "parked", change("0/20"));
   expect(of({ deliveries: [delivery("k2", "delivered", null), parked] })).toEqual([

@@ -16,6 +16,7 @@ export interface KnownOfRow {
 
 type Conclusion = Pick<Explanation, "state" | "summary" | "last_change" | "durable">;
 type Change = Explanation["last_change"];
+type Placed = Pick<NonNullable<Change>, "lsn">;
 
 export function conclude(known: KnownOfRow): Conclusion {
   const changes = [
@@ -38,7 +39,7 @@ export function conclude(known: KnownOfRow): Conclusion {
 }
 
 /** Of two rows of one transaction the one that is met first counts: it is the newer. */
-function isLater(change: Change, than: Change): boolean {
+function isLater(change: Placed | null, than: Placed | null): boolean {
   if (change === null) return false;
   return than === null || parseLsn(change.lsn) > parseLsn(than.lsn);
 }
@@ -47,8 +48,11 @@ function sameChange(one: Change, other: Change): boolean {
   return one?.lsn === other?.lsn;
 }
 
+/** The state of the last change. An earlier one may still be on its way when the last is parked already. */
 function stateOf({ deliveries, parked, open }: KnownOfRow): Explanation["state"] {
-  const states = new Set(open?.map(({ state }) => state));
+  const isBeforeParked = ({ last_change: change }: OpenRequest) =>
+    change !== undefined && parked.some((message) => isLater(message.change, change));
+  const states = new Set(open?.filter((request) => !isBeforeParked(request)).map(({ state }) => state));
   for (const state of ["Retrying", "Sending", "Waiting"] as const) if (states.has(state)) return state;
   if (parked.length > 0) return "Parked";
   switch (newestOf(deliveries)?.outcome) {

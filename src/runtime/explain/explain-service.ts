@@ -5,7 +5,7 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ExplainedDelivery, ExplainRequest, Explanation } from "../../connector/explanation.ts";
 import type { KeyedParked } from "../../connector/parked-message.ts";
 import { batchSpanMs, type ReceiptTable, type RowQuestion } from "../../connector/receipts.ts";
-import { invalidRequest } from "../../connector/request/check-request.ts";
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { textsDigest } from "../../sink/delivery/receipts/key-digest.ts";
 import { filterKey, filterProbes, tableHash } from "../../sink/delivery/receipts/key-filter.ts";
