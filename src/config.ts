@@ -6,7 +6,8 @@ import type { Authentication } from "./api/guards/authentication.ts";
 import { readAuthentication } from "./api/guards/authentication-settings.ts";
 import { egressPolicy } from "./connection/egress.ts";
 import type { SettingReport } from "./connector/service-report.ts";
-import { MillraceError } from "./errors/millrace-error.ts";
+import { invalidSetting } from "./errors/invalid-input.ts";
+import type { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type OtlpSettings, readOtlpSettings } from "./runtime/metrics/otlp-settings.ts";
 import { defaults, type LogLevel, logLevels, type ServeFlags } from "./setting-table.ts";
@@ -86,7 +87,7 @@ export function checksHost({ authentication, allowAnonymous }: Settings): boolea
 }
 
 function openWithoutAuthentication(host: string): MillraceError {
-  return invalid(
+  return invalidSetting(
     `Refusing to listen on ${host} without authentication: anyone who reaches it could read and redirect your data. ` +
       "Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD, or listen on 127.0.0.1. " +
       "MILLRACE_ALLOW_ANONYMOUS=1 overrides this.",
@@ -95,7 +96,7 @@ function openWithoutAuthentication(host: string): MillraceError {
 
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(port <= 65_535)) throw invalid("--port (MILLRACE_PORT) must be a number from 0 to 65535.");
+  if (!(port <= 65_535)) throw invalidSetting("--port (MILLRACE_PORT) must be a number from 0 to 65535.");
   return port;
 }
 
@@ -113,27 +114,29 @@ function parseNumber(
 ): number {
   const text = variable(name) ?? otherwise;
   const value = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= least && value <= most)) throw invalid(`${name} must be a number from ${least} to ${most}.`);
+  if (!(value >= least && value <= most))
+    throw invalidSetting(`${name} must be a number from ${least} to ${most}.`);
   return value;
 }
 
 function parseReplicaId(text: string | null): string | null {
   if (text !== null && !/^[A-Za-z0-9._-]{1,64}$/.test(text))
-    throw invalid("MILLRACE_REPLICA_ID must be 1 to 64 of A-Z, a-z, 0-9, _, . and -.");
+    throw invalidSetting("MILLRACE_REPLICA_ID must be 1 to 64 of A-Z, a-z, 0-9, _, . and -.");
   return text;
 }
 
 function parseDatabaseUrl(text: string | null): string | null {
   if (text === null) return null;
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
-    throw invalid("DATABASE_URL must look like postgres://user:password@host:5432/database.");
+    throw invalidSetting("DATABASE_URL must look like postgres://user:password@host:5432/database.");
   }
   return text;
 }
 
 function parseLogLevel(text: string): LogLevel {
   const level = logLevels.find((candidate) => candidate === text);
-  if (!level) throw invalid(`--log-level (MILLRACE_LOG_LEVEL) must be one of ${logLevels.join(", ")}.`);
+  if (!level)
+    throw invalidSetting(`--log-level (MILLRACE_LOG_LEVEL) must be one of ${logLevels.join(", ")}.`);
   return level;
 }
 
@@ -149,8 +152,4 @@ function nonEmpty(text: string | undefined): string | null {
 
 function isTrue(text: string | null): boolean {
   return text !== null && /^(1|true|yes|on)$/i.test(text);
-}
-
-function invalid(message: string): MillraceError {
-  return new MillraceError("invalid_setting", message);
 }

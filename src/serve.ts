@@ -54,7 +54,7 @@ export interface RunningService extends AsyncDisposable {
   reload(): Promise<void>;
 }
 
-/** A request may wait for a validation, which takes up to a minute. */
+/** A request may read a catalog, which takes up to a minute. */
 const idleTimeoutSeconds = 90;
 
 /**

@@ -2,7 +2,7 @@
 
 import { egressPolicy, literalRefusal } from "../connection/egress.ts";
 import { signingSecretForm } from "../connector/config/webhook-config.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { invalidSetting } from "../errors/invalid-input.ts";
 
 export interface AlertSettings {
   /** Where alerts are posted to. It may be a secret itself: chat services put theirs into the path. */
@@ -17,17 +17,19 @@ export function readAlertSettings(variable: (name: string) => string | null): Al
   const secret = variable("MILLRACE_ALERT_SECRET");
   if (url === null) {
     if (secret === null) return null;
-    throw invalid("MILLRACE_ALERT_SECRET signs what goes to MILLRACE_ALERT_URL: set that too, or neither.");
+    throw invalidSetting(
+      "MILLRACE_ALERT_SECRET signs what goes to MILLRACE_ALERT_URL: set that too, or neither.",
+    );
   }
   if (!isPlainHttpUrl(url)) {
-    throw invalid(
+    throw invalidSetting(
       "MILLRACE_ALERT_URL must be an http or https address without user, password and fragment, like " +
         "https://chat.example.com/hooks/abc.",
     );
   }
   refuseAddress(new URL(url).hostname, variable);
   if (secret !== null && !signingSecretForm.test(secret)) {
-    throw invalid(
+    throw invalidSetting(
       "MILLRACE_ALERT_SECRET must be whsec_ and the base64 of 24 to 64 bytes. Make one with: " +
         'echo "whsec_$(openssl rand -base64 32)"',
     );
@@ -44,13 +46,11 @@ function refuseAddress(host: string, variable: (name: string) => string | null):
     literalRefusal(host, "default") === null
       ? "set it to a public address, or unset MILLRACE_WEBHOOK_EGRESS"
       : "set it to another address";
-  throw invalid(`MILLRACE_ALERT_URL names an address that ${why}, and nothing is sent there: ${remedy}.`);
+  throw invalidSetting(
+    `MILLRACE_ALERT_URL names an address that ${why}, and nothing is sent there: ${remedy}.`,
+  );
 }
 
 function isPlainHttpUrl(text: string): boolean {
   return /^https?:\/\/[^\s@#]+$/i.test(text) && URL.canParse(text);
-}
-
-function invalid(message: string): MillraceError {
-  return new MillraceError("invalid_setting", message);
 }

@@ -4,6 +4,7 @@
 import type { TSchema } from "@sinclair/typebox";
 import { Elysia, type ValidationError } from "elysia";
 import { schemaViolations } from "../connector/request/violations.ts";
+import { invalidRequest } from "../errors/invalid-input.ts";
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
 import { allowedMethods, type RoutePattern } from "./guards/allowed-methods.ts";
 import { requestPath } from "./guards/request-path.ts";
@@ -67,9 +68,7 @@ function refusal(error: RefusedValue): MillraceError {
       violations,
     });
   }
-  return new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
-    violations,
-  });
+  return invalidRequest(violations);
 }
 
 function violationsOf(error: RefusedValue): Violation[] {

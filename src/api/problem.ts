@@ -28,8 +28,6 @@ export const ProblemSchema = strictObject(
 );
 
 export interface ProblemOptions {
-  /** The id in the log. If it is set, the response says nothing else. */
-  readonly faultId?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -7,6 +7,7 @@
 //   Pending → Cancelled               cancelTask; of a comparison also Running → Cancelled
 //   Pending, Failed → Pending         retryTask
 
+import { invalidRequest } from "../errors/invalid-input.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
 import { keyViolations } from "./replay.ts";
@@ -33,11 +34,7 @@ export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfi
   if (replay) {
     const { schema, name, keys } = replay;
     const violations = (keys ?? []).flatMap((key, at) => keyViolations(key, `/Replay/keys/${at}`));
-    if (violations.length > 0) {
-      throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
-        violations,
-      });
-    }
+    if (violations.length > 0) throw invalidRequest(violations);
     return { Replay: { database, schema, name, ...(keys ? { keys } : {}) } };
   }
   if (!snapshot) return {};

@@ -1,5 +1,6 @@
 // The one table of error codes: HTTP status, title, and whether a retry can help. Users look up codes, so the comment
-// of a code is its documentation. A code that begins with `sink_` is the sink's fault: it is tried again for as long as it takes.
+// of a code is its documentation. A permanent one stops the run. A transient one is tried again: for ever where it begins with
+// `sink_` and for `state_unavailable`, else for `retry_window_seconds`.
 
 /** Whether a run that failed with this code is retried automatically. */
 export type Retry = "transient" | "permanent";
@@ -149,6 +150,8 @@ export const errorKinds = {
 
   /** A message is larger than `message_max_bytes`, or than its topic takes; the reason has its table, key and size. */
   kafka_message_too_large: kind(502, "Kafka message too large"),
+  /** A column of a key has a value that its Avro type cannot hold, as a `numeric` that is NaN; the reason has the column. */
+  kafka_key_unwritable: kind(502, "Kafka key cannot be written"),
   /** Another service runs the same connector, or something else uses its `transactional_id`: this one stops. */
   kafka_fenced: kind(502, "Kafka producer fenced"),
   /** The user lacks an operation on a topic, the cluster or the transactional id; the reason names it. */

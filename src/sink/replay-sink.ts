@@ -2,7 +2,8 @@
 //
 // - Order: rows are sent once the stream has passed the point that they were read as of, with a version above all that were given out, and
 //   below all that follow. Rows that the stream has touched since the point are left out: it brings something newer.
-// - Repetition: a replay that begins again under the same id sends the same rows under the same idempotency keys.
+// - Repetition: within one attempt a request that is sent again keeps its idempotency key. An attempt that begins anew sends rows with higher
+//   versions, under other keys.
 // - What the sink knows of the table's copy stays as it is.
 
 import type { RowKey } from "../change/copy-part.ts";

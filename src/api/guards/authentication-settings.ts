@@ -1,6 +1,6 @@
 // Reads the credentials that the service accepts from its environment. Pure.
 
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { invalidSetting } from "../../errors/invalid-input.ts";
 import type { Authentication, Credentials } from "./authentication.ts";
 
 type Variable = (name: string) => string | null;
@@ -29,7 +29,7 @@ export function readAuthentication(variable: Variable): Authentication {
   const readOnly = readCredentials(readNames, variable);
   if (isNone(readOnly)) return full;
   if (isNone(full)) {
-    throw invalid(
+    throw invalidSetting(
       "There are credentials that may only read, and none that may write: nobody could change anything. " +
         "Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD, too.",
     );
@@ -42,12 +42,12 @@ function readCredentials(names: Names, variable: Variable): Credentials {
   const username = variable(names.username);
   const password = variable(names.password);
   if ((username === null) !== (password === null)) {
-    throw invalid(`${names.username} and ${names.password} belong together: set both, or neither.`);
+    throw invalidSetting(`${names.username} and ${names.password} belong together: set both, or neither.`);
   }
-  if (username?.includes(":")) throw invalid(`${names.username} must not contain a colon (RFC 7617).`);
+  if (username?.includes(":")) throw invalidSetting(`${names.username} must not contain a colon (RFC 7617).`);
   const token = variable(names.token);
   if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
-    throw invalid(`${names.token} must be of visible ASCII characters, without blanks (RFC 6750).`);
+    throw invalidSetting(`${names.token} must be of visible ASCII characters, without blanks (RFC 6750).`);
   }
   return {
     basic: username !== null && password !== null ? { username, password } : null,
@@ -62,19 +62,15 @@ function isNone({ basic, bearer }: Credentials): boolean {
 /** Whoever has one of the two must not have the other by it. */
 function refuseEqual(full: Credentials, readOnly: Credentials): void {
   if (full.bearer && full.bearer.token === readOnly.bearer?.token) {
-    throw invalid(
+    throw invalidSetting(
       "MILLRACE_READ_TOKEN and MILLRACE_API_TOKEN are the same: a token may write, or only read.",
     );
   }
   const { basic } = readOnly;
   if (basic && full.basic?.username === basic.username && full.basic.password === basic.password) {
-    throw invalid(
+    throw invalidSetting(
       "MILLRACE_READ_USERNAME and MILLRACE_READ_PASSWORD are the same as MILLRACE_USERNAME and MILLRACE_PASSWORD: " +
         "a user may write, or only read.",
     );
   }
-}
-
-function invalid(message: string): MillraceError {
-  return new MillraceError("invalid_setting", message);
 }

@@ -1,6 +1,7 @@
 // Reads a request's body: of bounded size, in an accepted media type, valid UTF-8, and unambiguous JSON. The schemas
 // check the content.
 
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { scanJson } from "./json-scan.ts";
 import { unusableParts } from "./unusable-json.ts";
@@ -65,14 +66,14 @@ async function readBounded(request: Request): Promise<Uint8Array> {
 function parseBytes(bytes: Uint8Array): unknown {
   const text = decodeUtf8(bytes);
   const scan = scanJson(text, maxDepth);
-  if (scan.tooDeep) throw refused([{ path: "", message: `nested more than ${maxDepth} levels deep` }]);
+  if (scan.tooDeep) throw invalidRequest([{ path: "", message: `nested more than ${maxDepth} levels deep` }]);
   const value = parse(text);
   const violations = [
     ...scan.repeatedKeys.map((path) => ({ path, message: "given more than once" })),
     ...unusableParts(value),
   ];
   if (violations.length === 0) return value;
-  throw refused(violations);
+  throw invalidRequest(violations);
 }
 
 function decodeUtf8(bytes: Uint8Array): string {
@@ -90,10 +91,4 @@ function parse(text: string): unknown {
     // The parser's message would quote the body.
     throw new MillraceError("malformed_json", "The body is not valid JSON.");
   }
-}
-
-function refused(violations: { path: string; message: string }[]): MillraceError {
-  return new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
-    violations,
-  });
 }

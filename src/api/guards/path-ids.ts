@@ -3,8 +3,8 @@
 
 import { Type } from "@sinclair/typebox";
 import { isConnectorId } from "../../connector/connector-id.ts";
-import { invalidRequest } from "../../connector/request/check-request.ts";
 import { strictObject } from "../../connector/request/schema-forms.ts";
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export const ConnectorPath = strictObject({

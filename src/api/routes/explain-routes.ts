@@ -3,8 +3,8 @@
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { keyViolations } from "../../connector/replay.ts";
-import { invalidRequest } from "../../connector/request/check-request.ts";
 import { patternWithoutNul, strictObject } from "../../connector/request/schema-forms.ts";
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
 import { unusableParts } from "../guards/unusable-json.ts";
 import { problems, schemas } from "../openapi/named-schemas.ts";

@@ -3,8 +3,8 @@
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { nameRules, type ParkedSelection } from "../../connector/parked-message.ts";
-import { invalidRequest } from "../../connector/request/check-request.ts";
 import { strictObject } from "../../connector/request/schema-forms.ts";
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { AccessOf } from "../guards/authentication.ts";
 import { parseJson } from "../guards/json-body.ts";

@@ -3,6 +3,7 @@
 // resolve-connector.ts checks secrets after filling them.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { parseBastion } from "../config/bastions.ts";
 import { BufferRequestSchema } from "../config/buffer-config.ts";
@@ -125,12 +126,6 @@ export function checkBufferBody(body: unknown): void {
 
 export function checkSinkBody(body: unknown): void {
   checkRequest(SinkBodySchema, body);
-}
-
-export function invalidRequest(violations: readonly Violation[]): MillraceError {
-  return new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
-    violations,
-  });
 }
 
 function isUnbuiltKind(path: string): boolean {

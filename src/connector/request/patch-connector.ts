@@ -1,5 +1,6 @@
 // Applies a merge patch to a stored connector, and refuses changes that would make it another connector.
 
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { pointerMember } from "../../errors/pointer-member.ts";
 import { withImpliedSettings } from "../config/kafka/implied-settings.ts";
@@ -86,11 +87,7 @@ function requireKnownKeys(value: JsonValue, removed: ReadonlySet<string>): void 
   const violations = schemaViolations(ConnectorRequestSchema, value).filter(
     ({ path, message }) => message === unknownKey && removed.has(path),
   );
-  if (violations.length > 0) {
-    throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
-      violations,
-    });
-  }
+  if (violations.length > 0) throw invalidRequest(violations);
 }
 
 function refuse(violations: readonly Violation[]): void {

@@ -1,6 +1,7 @@
 // Turns a checked request into what is stored and run: aliases, secrets, defaults. Pure; the caller reads the stored
 // connector that secrets come from.
 
+import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { materialViolations } from "../config/kafka/kafka-material.ts";
 import { kafkaRules } from "../config/kafka/kafka-rules.ts";
@@ -9,7 +10,6 @@ import type { SourceConfig, SourceRequest } from "../config/source-config.ts";
 import { tlsProblems } from "../config/tls-material.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../connector.ts";
 import { type FillMissing, fillSecrets, missingSecrets, unusableKeys } from "../secrets.ts";
-import { invalidRequest } from "./check-request.ts";
 import { completeConnector, completeSink, completeSource } from "./complete-connector.ts";
 import { givenForm } from "./given-form.ts";
 

@@ -2,7 +2,7 @@
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { invalidSetting } from "../../errors/invalid-input.ts";
 
 export interface OtlpSettings {
   /** Where metrics are posted to, complete. */
@@ -40,7 +40,7 @@ const exporters: readonly string[] = ["otlp", "prometheus", "console", "none"];
 function pushes(exporter: string | null, disabled: string | null): boolean {
   const named = (exporter ?? "otlp").split(",").map((name) => name.trim());
   if (!named.every((name) => exporters.includes(name))) {
-    throw invalid("OTEL_METRICS_EXPORTER must be otlp, or none: then no metrics are pushed.");
+    throw invalidSetting("OTEL_METRICS_EXPORTER must be otlp, or none: then no metrics are pushed.");
   }
   return named.includes("otlp") && disabled?.trim().toLowerCase() !== "true";
 }
@@ -58,7 +58,7 @@ function metricsUrl(variable: (name: string) => string | null): string | null {
 
 function readUrl(name: string, text: string, path: string): URL {
   if (/^https?:\/\/[^\s@#]+$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw invalid(
+  throw invalidSetting(
     `${name} must be an http or https address like http://collector:4318${path}, without user, password and ` +
       "fragment. Credentials go into OTEL_EXPORTER_OTLP_HEADERS.",
   );
@@ -67,7 +67,7 @@ function readUrl(name: string, text: string, path: string): URL {
 function readInterval(text: string): number {
   const ms = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (ms < 1_000 || ms > maxIntervalMs) {
-    throw invalid(
+    throw invalidSetting(
       `OTEL_METRIC_EXPORT_INTERVAL must be milliseconds from 1000 to ${maxIntervalMs}, like 60000.`,
     );
   }
@@ -81,9 +81,9 @@ function readHeaders(text: string | null): Readonly<Record<string, string>> {
   const headers = readPairs(text, form);
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\x20-\x7e\t]*$/.test(value))
-      throw invalid(`${form}.`);
+      throw invalidSetting(`${form}.`);
     if (/^(content-type|content-length|content-encoding|host|transfer-encoding)$/i.test(name)) {
-      throw invalid(
+      throw invalidSetting(
         `OTEL_EXPORTER_OTLP_HEADERS must not set ${name.toLowerCase()}: the request has its own.`,
       );
     }
@@ -99,7 +99,9 @@ function readResource(
     "OTEL_RESOURCE_ATTRIBUTES must be attributes as key=value,key=value, with percent-encoded values, like " +
     "deployment.environment=production";
   if (serviceName?.trim() === "") {
-    throw invalid("OTEL_SERVICE_NAME must not be blank: name the service, like millrace, or unset it.");
+    throw invalidSetting(
+      "OTEL_SERVICE_NAME must not be blank: name the service, like millrace, or unset it.",
+    );
   }
   const named = serviceName === null ? {} : { "service.name": serviceName };
   return { "service.name": "millrace", ...readPairs(attributes, form), ...named };
@@ -114,7 +116,7 @@ function readPairs(text: string | null, form: string): Record<string, string> {
     const at = pair.indexOf("=");
     const name = at < 0 ? null : decoded(pair.slice(0, at).trim());
     const value = at < 0 ? null : decoded(pair.slice(at + 1).trim());
-    if (!name || value === null) throw invalid(`${form}.`);
+    if (!name || value === null) throw invalidSetting(`${form}.`);
     pairs[name] = value;
   }
   return pairs;
@@ -126,8 +128,4 @@ function decoded(text: string): string | null {
   } catch {
     return null;
   }
-}
-
-function invalid(message: string): MillraceError {
-  return new MillraceError("invalid_setting", message);
 }

@@ -18,6 +18,7 @@ import type { MessageRow, RefusedRecords } from "./parking/refused-records.ts";
 import { rowName } from "./parking/row-name.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
 import type { PartitionQueue } from "./produce/round.ts";
+import { toldKeyBytes } from "./produce/too-large.ts";
 import type { KafkaReceipts } from "./receipts/kafka-receipts.ts";
 
 /** A table, and where its messages go. */
@@ -37,8 +38,6 @@ export interface BoundaryTopic {
 
 const noColumns: readonly number[] = [];
 const noHeaders = plainHeaders([]);
-/** What of a key is told of a message that is too large. */
-const toldKeyBytes = 200;
 /** Of a record beside key, value and headers, at most. */
 const recordBytes = 32;
 /** Key and value of a message that brokers refuse. No topic is made for smaller ones alone. */

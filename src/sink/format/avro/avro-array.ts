@@ -3,7 +3,7 @@
 
 import { unescapedElement } from "../values/array-text.ts";
 import type { ByteWriter } from "../values/byte-writer.ts";
-import type { AvroWriter } from "./avro-writer.ts";
+import { type AvroWriter, isNull, isValue } from "./avro-writer.ts";
 
 const quote = 34;
 const backslash = 92;
@@ -11,9 +11,6 @@ const open = 123;
 const close = 125;
 /** Of items in a block: their count takes one byte, which is filled in when it is known. */
 const mostInBlock = 63;
-/** Of the union `["null", T]`. */
-const isNull = 0;
-const isValue = 2;
 
 /**
  * A column's type does not tell how many dimensions a value has, and a schema has to: an array of several dimensions cannot be held. An

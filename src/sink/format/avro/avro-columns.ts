@@ -14,17 +14,13 @@ import type { TupleView } from "../values/tuple-view.ts";
 import { unavailableText } from "../values/unavailable-value.ts";
 import { writeLong } from "./avro-long.ts";
 import { writeBytes, writeLengthAndBytes, writeString } from "./avro-value.ts";
-import type { AvroWriter } from "./avro-writer.ts";
+import { type AvroWriter, isNull, isValue } from "./avro-writer.ts";
 
 /** How a column is written; `schema.optional` is the field's. */
 export interface AvroColumn {
   readonly write: AvroWriter;
   readonly schema: ConnectSchema;
 }
-
-/** Of the union `["null", T]`. */
-const isNull = 0;
-const isValue = 2;
 
 export class AvroColumns {
   readonly #writers: readonly AvroWriter[];
@@ -85,7 +81,7 @@ export class AvroColumns {
     const column = JSON.stringify(this.relation.columns[c]!.name);
     const text = `${qualifiedName(this.relation)}: the key's column ${column} has ${what}, and the field of a key cannot be null.`;
     return new MillraceError(
-      "sink_rejected_rows",
+      "kafka_key_unwritable",
       `${text} A numeric that is NaN or infinite needs decimal_handling_mode String.`,
     );
   }

@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { type Column, withoutDomain } from "../../../change/relation.ts";
 import type { ByteWriter } from "../values/byte-writer.ts";
-import { writeTimestamp, writeTimeWithZone } from "../values/json-value.ts";
+import { nibble, writeTimestamp, writeTimeWithZone } from "../values/json-value.ts";
 import { largeRaw, largeValueBytes } from "../values/large-value.ts";
 import { arrayDelimiter, arrayElementOid, TypeOid } from "../values/type-oid.ts";
 import type { ValueWriter } from "../values/value-writer.ts";
@@ -91,8 +91,6 @@ export const writeBoolean: AvroWriter = (out, source, start) => {
   out.byte(byte === 116 || byte === 49 ? 1 : 0);
   return true;
 };
-
-const nibble = (byte: number): number => (byte < 58 ? byte - 48 : (byte | 32) - 87);
 
 /** `\x…` as bytes. */
 export const writeBytes: AvroWriter = (out, source, start, end) => {

@@ -9,14 +9,12 @@ import type { TupleView } from "../values/tuple-view.ts";
 import type { AvroColumns } from "./avro-columns.ts";
 import { writeBigLong, writeLong } from "./avro-long.ts";
 import { writeString } from "./avro-value.ts";
+import { isNull, isValue } from "./avro-writer.ts";
 import { wireHeader } from "./wire-header.ts";
 
 /** As of the JSON form. */
 export type DebeziumAvroOptions = Omit<DebeziumRowOptions, "embedSchema" | "placeholder">;
 
-/** Of the union `["null", T]`. */
-const isNull = 0;
-const isValue = 2;
 const colon = ":".charCodeAt(0);
 /** `"]`, behind a row's place in `source.sequence`. */
 const sequenceEnd = new TextEncoder().encode('"]');

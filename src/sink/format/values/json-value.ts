@@ -175,7 +175,8 @@ function hasColon(bytes: Uint8Array, from: number, end: number): boolean {
   return false;
 }
 
-const nibble = (byte: number): number => (byte < 58 ? byte - 48 : (byte | 32) - 87);
+/** Of a hex digit. */
+export const nibble = (byte: number): number => (byte < 58 ? byte - 48 : (byte | 32) - 87);
 
 /** `\x…` as base64 (RFC 4648, section 4). */
 export const writeBase64: ValueWriter = (out, source, start, end) => {

@@ -34,7 +34,7 @@ const mostWaitingBytes = 8 * 1024 * 1024;
 const refusals: ReadonlySet<string> = new Set([
   "kafka_message_too_large",
   "sink_schema_rejected",
-  "sink_rejected_rows",
+  "kafka_key_unwritable",
 ]);
 
 /** Whether the error is the row's, or its table's: others can be sent. */

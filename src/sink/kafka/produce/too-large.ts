@@ -9,7 +9,7 @@ import type { MessageRow } from "../parking/refused-records.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
 /** What of a key is told. */
-const toldKeyBytes = 200;
+export const toldKeyBytes = 200;
 
 /** What a broker says of a batch. */
 export class RefusedBatch extends ProtocolError {

@@ -171,14 +171,6 @@ export class CopyLedger {
     this.add(record);
   }
 
-  /** As `voidOf`, by the table's OID. */
-  async voidById(client: Client, tableId: number): Promise<void> {
-    await this.void(
-      client,
-      [...this.#byName.values()].filter((record) => countsFor(record, tableId)),
-    );
-  }
-
   voidKnown(records: Iterable<TableCopyRecord> = [...this.#byName.values()]): void {
     for (const record of records) this.add({ ...record, point: zeroLsn });
   }

@@ -2,8 +2,7 @@
 
 import type { Client } from "pg";
 import { keyNames, qualifiedName, type Relation } from "../../../change/relation.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
-import { renameClashing, renameSql } from "../schema/table-rename.ts";
+import { renameClashing, renameSql, tableExists } from "../schema/table-rename.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetTable } from "../schema/target-table.ts";
@@ -56,7 +55,7 @@ export class HistoryFit {
     };
     const isSame = there !== null && known !== null && Bun.deepEquals(known, record);
     // Somebody who has put another table in the history's place has dropped its view with the former one.
-    const isShown = record.versions === null || (isSame && (await exists(client, record.versions)));
+    const isShown = record.versions === null || (isSame && (await tableExists(client, record.versions)));
     if (isSame && isShown) return known;
     const made =
       there === null
@@ -129,8 +128,8 @@ export class HistoryFit {
     const occupant = this.ledger.named(name);
     if (occupant && this.isPresent(occupant.tableId)) await this.#moveAway(client, occupant);
     else if (occupant) await this.ledger.forget(client, occupant.tableId);
-    if (own === null || !(await exists(client, own.history))) return;
-    if (await exists(client, name)) await this.#renameAside(client, name);
+    if (own === null || !(await tableExists(client, own.history))) return;
+    if (await tableExists(client, name)) await this.#renameAside(client, name);
     await this.#dropView(client, own);
     await rename(client, own.history, name);
   }
@@ -140,7 +139,7 @@ export class HistoryFit {
     const { schema } = occupant.history;
     const name = { schema, name: `millrace_renamed_history_${occupant.tableId}` };
     await this.#dropView(client, occupant);
-    if (await exists(client, occupant.history)) await rename(client, occupant.history, name);
+    if (await tableExists(client, occupant.history)) await rename(client, occupant.history, name);
     await this.ledger.write(client, { ...occupant, history: name, versions: null });
   }
 
@@ -154,7 +153,7 @@ export class HistoryFit {
     const taken: string[] = [];
     for (;;) {
       const aside = { schema, name: nameBefore(name, (other) => taken.includes(other)) };
-      if (!(await exists(client, aside))) return await rename(client, { schema, name }, aside);
+      if (!(await tableExists(client, aside))) return await rename(client, { schema, name }, aside);
       taken.push(aside.name);
     }
   }
@@ -162,13 +161,6 @@ export class HistoryFit {
 
 function isSameName(one: TargetName, other: TargetName | null): boolean {
   return other !== null && one.schema === other.schema && one.name === other.name;
-}
-
-async function exists(client: Client, table: TargetName): Promise<boolean> {
-  const { rows } = await client.query<{ exists: boolean }>("select to_regclass($1) is not null as exists", [
-    sqlName(table),
-  ]);
-  return rows[0]?.exists === true;
 }
 
 async function rename(client: Client, from: TargetName, to: TargetName): Promise<void> {

@@ -2,10 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { type Column, isSystemColumn } from "../../../change/relation.ts";
-import type { TargetName } from "../schema/target-name.ts";
-
-/** NAMEDATALEN - 1: Postgres truncates longer names with only a notice. */
-const maxNameBytes = 63;
+import { maxNameBytes, type TargetName } from "../schema/target-name.ts";
 
 export const versionsSuffix = "_versions";
 

@@ -32,7 +32,7 @@ export class TableRenamer {
     await this.vacateName(client, relation);
     const to = this.naming.target(relation);
     const isSame = sqlName(this.naming.target(record)) === sqlName(to);
-    if (!isSame && (await exists(client, to))) return false;
+    if (!isSame && (await tableExists(client, to))) return false;
     await this.#rename(client, record, relation);
     return true;
   }
@@ -46,7 +46,7 @@ export class TableRenamer {
   async #unusedName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
     for (let i = 0; ; i++) {
       const name = `millrace_renamed_${tableId}${i === 0 ? "" : `_${i}`}`;
-      if (!(await exists(client, this.naming.target({ schema, name })))) return { schema, name };
+      if (!(await tableExists(client, this.naming.target({ schema, name })))) return { schema, name };
     }
   }
 
@@ -60,7 +60,7 @@ export class TableRenamer {
   async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
     const from = this.naming.target(record);
     const to = this.naming.target(name);
-    if (await exists(client, from)) {
+    if (await tableExists(client, from)) {
       if (this.strategy.disable_all) throw renameRefused(from, to);
       await createSchemas(client, new Set([to.schema]));
       if (from.schema !== to.schema) await renameClashing(client, from, to.schema);
@@ -72,7 +72,7 @@ export class TableRenamer {
   }
 }
 
-async function exists(client: Client, table: TargetName): Promise<boolean> {
+export async function tableExists(client: Client, table: TargetName): Promise<boolean> {
   const { rows } = await client.query<{ exists: boolean }>("select to_regclass($1) is not null as exists", [
     sqlName(table),
   ]);

@@ -2,6 +2,9 @@
 
 import { escapeIdentifier } from "pg";
 
+/** NAMEDATALEN - 1: Postgres truncates longer names with only a notice. */
+export const maxNameBytes = 63;
+
 export interface TargetName {
   readonly schema: string;
   readonly name: string;

@@ -7,10 +7,7 @@ import type { IdentifierNaming } from "../../../connector/connector.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { relocateTypes } from "../types/type-relocation.ts";
 import { snakeName } from "./snake-name.ts";
-import type { TargetName } from "./target-name.ts";
-
-/** NAMEDATALEN - 1: Postgres truncates longer names with only a notice. */
-const maxNameBytes = 63;
+import { maxNameBytes, type TargetName } from "./target-name.ts";
 
 /** A relation with its columns' names at the sink. */
 export interface NamedRelation {

@@ -160,9 +160,12 @@ test("what a type cannot hold is null, and refused in a key", () => {
   const format = debezium({ time_precision_mode: "Nanoseconds" });
   const event = sent(numbers, format, { after: ["1", "NaN", "2262-04-12 00:00:00"] });
   expect(event.after).toEqual({ id: { scale: 0, value: Buffer.of(1) }, n: null, at: null });
-  expect(() => sent(numbers, format, { after: ["NaN", "1", null] })).toThrow(
+  const unwritable = () => sent(numbers, format, { after: ["NaN", "1", null] });
+  expect(unwritable).toThrow(
     'public.numbers: the key\'s column "id" has a value that its Avro type cannot hold',
   );
+  // No retry helps: a run that tried again for ever would tell nobody.
+  expect(unwritable).toThrow(expect.objectContaining({ code: "kafka_key_unwritable", retry: "permanent" }));
   expect(() => sent(numbers, format, { after: [null, "1", null] })).toThrow("has no value");
   expect(
     sent(numbers, debezium({ decimal_handling_mode: "String" }), { after: ["NaN", "1", null] }).after,
