@@ -1,10 +1,10 @@
 // Thread entry for the senders of connectors whose sinks take messages. It wires each connector's delivery, and its transport, to the
 // main thread, which owns the record and the log.
 
-import { StreamGarbage } from "./change/stream-garbage.ts";
 import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
+import { StreamGarbage } from "./memory/stream-garbage.ts";
 import { KafkaCounter } from "./runtime/metrics/kafka-counter.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import {
@@ -23,7 +23,7 @@ import type { ReceiptPlace } from "./sink/delivery/receipts/receipt-keeping.ts";
 import type { OpenTransport, Transport } from "./sink/delivery/transport.ts";
 import { ConnectionPool } from "./sink/http/connection-pool.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
-import { Pacer } from "./sink/webhook/pacer.ts";
+import { RateLimiter } from "./sink/webhook/rate-limiter.ts";
 import { createSender } from "./sink/webhook/sender.ts";
 import { webhookConfig, webhookSettings } from "./sink/webhook/webhook-settings.ts";
 
@@ -117,7 +117,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     const settings = webhookSettings(connector);
     const attempt = createSender(config, {
       egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: this.#pool },
-      pacer: new Pacer({
+      rateLimiter: new RateLimiter({
         maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
         maxBytesPerSecond: config.rate_limit.max_bytes_per_second,
       }),

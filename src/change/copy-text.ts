@@ -2,12 +2,12 @@
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
 import { MillraceError } from "../errors/millrace-error.ts";
+import { releaseBytes } from "../memory/release-bytes.ts";
 import { type ChangeBatch, ChangeKind, NULL_LENGTH } from "./change-batch.ts";
 import { HexPacking, hexPrefixBytes, looksPackable, packedFromBytes } from "./hex-packing.ts";
 import type { Lsn } from "./lsn.ts";
 import { packedFlag } from "./packed-hex.ts";
 import { qualifiedName, type Relation } from "./relation.ts";
-import { releaseBytes } from "./release-bytes.ts";
 
 const tab = 9;
 const newline = 10;

@@ -4,10 +4,10 @@
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Lsn } from "../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
-import { releaseBytes } from "../change/release-bytes.ts";
 import { isOfSink } from "../errors/error-codes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import { releaseBytes } from "../memory/release-bytes.ts";
 import type { PreparedTables, Sink } from "../sink/sink.ts";
 import type { SinkEvents } from "../sink/sink-events.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
@@ -26,7 +26,7 @@ import { RunHealth } from "./run-health.ts";
 import { StreamEvents } from "./stream-events.ts";
 import { StreamPosition, writeEnd } from "./stream-position.ts";
 import { TableStates } from "./table-states.ts";
-import { workBesideStream } from "./tasks/beside-stream.ts";
+import { workWithStream } from "./tasks/with-stream.ts";
 import { runTaskWithoutStream } from "./tasks/without-stream.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
@@ -143,9 +143,9 @@ class PipelineRun {
     const ready = this.#withoutLocked(prepared, locked);
     // While no table has a copy the stream would bring nothing of use: blocking copies are faster. Once one has, its changes must not wait.
     const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
-    const isBesideStream = this.request.initialized && !isBeginning && this.request.work === "changes";
+    const doesStreamRun = this.request.initialized && !isBeginning && this.request.work === "changes";
     if (this.request.work !== "tasks")
-      await copies.make(tables, ready, isBesideStream ? "runs" : "waits", point);
+      await copies.make(tables, ready, doesStreamRun ? "runs" : "waits", point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
     return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
   }
@@ -177,7 +177,7 @@ class PipelineRun {
     const ended = () => (copies.late.areAny ? events.refreshTables() : this.#health.goOn());
     const whileWaiting = <T>(table: TableShape, copy: () => Promise<T>) => this.#whileWaiting(table, copy);
     const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
-    await using running = workBesideStream(
+    await using running = workWithStream(
       this.request,
       { source, sink, states, position, events, lagBytes: () => stream.lag().bytes },
       context,

@@ -1,5 +1,5 @@
 // What src/sink/copy-sink.ts promises of copies that the stream waits for, shown for every kind of sink that
-// test/support/contract-kinds.ts lists. Those in ranges are in contract-ranges.test.ts, those beside the stream in contract-beside.test.ts.
+// test/support/contract-kinds.ts lists. Those in ranges are in contract-ranges.test.ts, those beside the stream in contract-incremental.test.ts.
 
 import { describe, expect, test } from "bun:test";
 import { transaction } from "../support/batch-fixture.ts";

@@ -3,7 +3,7 @@
 // CopyData are passed on to pg unchanged.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html (CopyData)
 
-import { releaseBytes } from "../../change/release-bytes.ts";
+import { releaseBytes } from "../../memory/release-bytes.ts";
 
 const copyData = 0x64;
 /** Tag and length of a message. */

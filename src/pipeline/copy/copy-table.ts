@@ -174,11 +174,11 @@ async function copyChunk(
 ): Promise<number> {
   const { source, passed, permits } = environment;
   const { table, copy, started, signal } = of;
-  const isBeside = copy.stream === "runs";
+  const doesStreamRun = copy.stream === "runs";
   let beganMs = 0;
   await points.use(async (point) => {
     // Without a slot: a copy that the stream stands still for may wait for one.
-    if (isBeside) await passed(point.lsn, signal);
+    if (doesStreamRun) await passed(point.lsn, signal);
     await permits.within(signal, async () => {
       beganMs = performance.now();
       const progress = (taken: number, bytes: number) => rows.report(part, taken, bytes);
@@ -192,7 +192,7 @@ async function copyChunk(
       );
     });
   });
-  if (isBeside) await settle(environment, of);
+  if (doesStreamRun) await settle(environment, of);
   return performance.now() - beganMs;
 }
 

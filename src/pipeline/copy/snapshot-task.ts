@@ -51,12 +51,14 @@ async function attempt(
   if (copy === null) return false;
   if (copy.stream === "waits") return true;
   await using _copy = copy;
-  await whileShown(environment, table, () => copyBeside(environment, context, table, copy, task, signal));
+  await whileShown(environment, table, () =>
+    copyAsStreamRuns(environment, context, table, copy, task, signal),
+  );
   return true;
 }
 
 /** Copies the table while the stream goes on. */
-async function copyBeside(
+async function copyAsStreamRuns(
   environment: CopyEnvironment,
   context: TaskContext,
   table: TableShape,

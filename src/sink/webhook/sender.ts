@@ -12,7 +12,7 @@ import { type Egress, RequestTarget, sendRequest } from "../http/send-request.ts
 import { StopList } from "../http/stop-list.ts";
 import { type AnswerText, answerText } from "./answer-text.ts";
 import { compress } from "./compression.ts";
-import type { Pacer } from "./pacer.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { requestSecrets } from "./request-secrets.ts";
 import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
@@ -20,7 +20,7 @@ import { targetUrl } from "./target-url.ts";
 
 export interface SenderTools {
   readonly egress: Egress;
-  readonly pacer: Pacer;
+  readonly rateLimiter: RateLimiter;
   /** Milliseconds since 1970-01-01 UTC. */
   readonly now: () => number;
   /** Milliseconds of a clock that never goes back. */
@@ -65,7 +65,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   return async (request, signal) => {
     const target = tableTarget(request.schema, request.table);
     const body = config.compression === "None" ? request.body : await wireBody(request, signal);
-    const wait = tools.pacer.delayMs(body.length, tools.monotonic());
+    const wait = tools.rateLimiter.delayMs(body.length, tools.monotonic());
     if (wait > 0) await tools.sleep(wait, signal);
     signal.throwIfAborted();
     const { idempotencyKey } = request;

@@ -2,8 +2,8 @@
 // PGlite does not notice: it calls the dead program over and over in one tick, and the whole thread hangs.
 
 import type { PGlite } from "@electric-sql/pglite";
-import { GcPacer } from "../../change/gc-pacer.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { GcPacer } from "../../memory/gc-pacer.ts";
 
 /**
  * The exit status by which PGlite's program leaves its main loop to report an error. PGlite checks for the same number.

@@ -9,6 +9,7 @@ import { type Lsn, lsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
 import type { SavedRecord } from "../../../src/connector/saved-record.ts";
 import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
+import type { DeliveryMessage } from "../../../src/sink/delivery/delivery-messages.ts";
 import { DeliverySession } from "../../../src/sink/delivery/delivery-session.ts";
 import type { DeliveryTools } from "../../../src/sink/delivery/delivery-settings.ts";
 import type {
@@ -17,7 +18,6 @@ import type {
   LineBatch,
   Question,
 } from "../../../src/sink/delivery/line/line-messages.ts";
-import type { DeliveryMessage } from "../../../src/sink/delivery/message-order.ts";
 import type { AttemptOutcome } from "../../../src/sink/delivery/order/attempt.ts";
 import { requestTransport } from "../../../src/sink/delivery/order/request-transport.ts";
 import type { OutgoingRequest } from "../../../src/sink/delivery/stream/outgoing-request.ts";

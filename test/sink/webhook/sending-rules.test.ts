@@ -6,7 +6,7 @@ import { Webhook } from "standardwebhooks";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
 import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
-import { Pacer } from "../../../src/sink/webhook/pacer.ts";
+import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
@@ -66,13 +66,13 @@ test("Retry-After in seconds, as a date, and as nonsense", () => {
 });
 
 test("requests are spread evenly, never in bursts", () => {
-  const pacer = new Pacer({ maxRequestsPerSecond: 10, maxBytesPerSecond: 1000 });
-  expect(pacer.delayMs(0, 0)).toBe(0);
-  expect(pacer.delayMs(0, 0)).toBe(100);
+  const rateLimiter = new RateLimiter({ maxRequestsPerSecond: 10, maxBytesPerSecond: 1000 });
+  expect(rateLimiter.delayMs(0, 0)).toBe(0);
+  expect(rateLimiter.delayMs(0, 0)).toBe(100);
   // Nothing is saved up while idle.
-  expect(pacer.delayMs(500, 10_000)).toBe(0);
-  expect(pacer.delayMs(1, 10_000)).toBe(500);
-  expect(new Pacer({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }).delayMs(1e9, 5)).toBe(0);
+  expect(rateLimiter.delayMs(500, 10_000)).toBe(0);
+  expect(rateLimiter.delayMs(1, 10_000)).toBe(500);
+  expect(new RateLimiter({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }).delayMs(1e9, 5)).toBe(0);
 });
 
 test.each([

@@ -7,7 +7,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
-import { GcPacer } from "../../../src/change/gc-pacer.ts";
+import { GcPacer } from "../../../src/memory/gc-pacer.ts";
 import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
 import { guardPglite } from "../../../src/state/embedded/guarded-pglite.ts";
 import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";

@@ -122,7 +122,7 @@ export class IncrementalMessageCopy {
     const last = [...this.#origins.keys()].sort(byPlace).at(-1) ?? zeroLsn;
     const { shape, isFirst, table, replay } = this.subject;
     const { recorded } = this.delivering;
-    if (!replay) recorded.madeBeside(shape, isFirst, last, incomplete);
+    if (!replay) recorded.madeIncrementally(shape, isFirst, last, incomplete);
     else if (this.#isHeld) recorded.forget(table.name);
     return incomplete.length;
   }

@@ -136,7 +136,7 @@ export class RecordedCopies implements ChangeWatch {
   }
 
   /** The table is copied beside the stream, which has come to its points. Rows with these keys are incomplete. */
-  madeBeside(table: TableShape, isFirst: boolean, last: Lsn, incomplete: readonly RowKey[]): void {
+  madeIncrementally(table: TableShape, isFirst: boolean, last: Lsn, incomplete: readonly RowKey[]): void {
     const point = this.#lastPoint(table, last);
     if (isFirst) this.#setCopied(table, point);
     this.#join(table, { first: point, last: point }, false, new IncompleteKeys(incomplete));

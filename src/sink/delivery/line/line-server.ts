@@ -1,7 +1,7 @@
 // The far end of the line, in the transport's worker. It opens a delivery for each session, and closes the one before.
 
+import type { DeliveryMessage } from "../delivery-messages.ts";
 import type { DeliverySession } from "../delivery-session.ts";
-import type { DeliveryMessage } from "../message-order.ts";
 import type { FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
 
 /** How long what is under way may take to end when a session is closed. */

@@ -2,10 +2,10 @@
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { CopyTextParser } from "../../../change/copy-text.ts";
-import { GcPacer } from "../../../change/gc-pacer.ts";
 import type { Relation } from "../../../change/relation.ts";
-import { StreamGarbage } from "../../../change/stream-garbage.ts";
 import { Semaphore } from "../../../connection/semaphore.ts";
+import { GcPacer } from "../../../memory/gc-pacer.ts";
+import { StreamGarbage } from "../../../memory/stream-garbage.ts";
 import type { CopyChunk } from "../../copy-sink.ts";
 import type { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";

@@ -152,7 +152,7 @@ export class ParkedIndex {
   }
 
   /** The messages that have to go first, before this one can: itself where it is the first. */
-  firsts(entry: ParkedEntry): readonly ParkedEntry[] {
+  firstOfKeys(entry: ParkedEntry): readonly ParkedEntry[] {
     const found = new Set<ParkedEntry>();
     const seen = new Set<ParkedEntry>();
     const open = [entry];

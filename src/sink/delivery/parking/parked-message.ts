@@ -12,12 +12,13 @@ export function entryOf(request: OutgoingRequest): ParkedEntry {
   const isWide = rowMarks
     ? places.some(({ hashes }) => hashes.length === 0)
     : barrier || touches.length === 0;
-  const firsts = new Map<number, number>();
-  for (const { hashes, version } of places) for (const hash of hashes) firsts.getOrInsert(hash, version);
+  const firstVersions = new Map<number, number>();
+  for (const { hashes, version } of places)
+    for (const hash of hashes) firstVersions.getOrInsert(hash, version);
   return {
     ...{ id, schema, table, isWide, bytes: body.length },
     hashes: [...new Set(touches)],
-    firstVersions: places.length > 1 ? [...firsts.values()] : null,
+    firstVersions: places.length > 1 ? [...firstVersions.values()] : null,
     minVersion: rowMarks?.versions[0] ?? 0,
     maxVersion: rowMarks?.versions.at(-1) ?? 0,
     versions: rowMarks && rowMarks.versions.length > 1 ? rowMarks.versions : null,

@@ -184,7 +184,7 @@ export class ParkedRetry implements RetryView {
   #want(entry: ParkedEntry): void {
     if (this.#isStopping || this.isUnderWay(entry)) return;
     this.#wanted.add(entry);
-    for (const first of this.options.entries.parked.firsts(entry)) this.#go(first);
+    for (const first of this.options.entries.parked.firstOfKeys(entry)) this.#go(first);
   }
 
   /** Nothing has to go before it. */

@@ -176,7 +176,7 @@ export class Parking implements UndeliverableRequests {
     let left = 0;
     for (const entry of ahead) {
       const isGoing = (first: ParkedEntry) => retry.isUnderWay(first) && this.entries.isReached(first);
-      if (!this.parked.firsts(entry).every(isGoing)) return false;
+      if (!this.parked.firstOfKeys(entry).every(isGoing)) return false;
       left += this.parked.waiting(entry);
     }
     return ahead.size > 0 && left <= fewLeft;

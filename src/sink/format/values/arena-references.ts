@@ -1,7 +1,7 @@
 // Counts references to a batch's arena: of the batch while it is cut, and of each body with a large value in it. The last release
 // gives the memory back at once. The collector would be late: a large value would be in memory together with the next one.
 
-import { releaseBytes } from "../../../change/release-bytes.ts";
+import { releaseBytes } from "../../../memory/release-bytes.ts";
 
 const references = new WeakMap<Uint8Array, number>();
 

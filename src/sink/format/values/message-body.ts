@@ -1,7 +1,7 @@
 // The body of a request: bytes, or, where it holds large values, parts that are made while it is sent.
 
-import { GcPacer } from "../../../change/gc-pacer.ts";
-import { releaseBytes } from "../../../change/release-bytes.ts";
+import { GcPacer } from "../../../memory/gc-pacer.ts";
+import { releaseBytes } from "../../../memory/release-bytes.ts";
 import { releaseArena } from "./arena-references.ts";
 import type { LargeValue } from "./large-value.ts";
 

@@ -2,9 +2,9 @@
 // with the same sequence number, so that a broker that has it already knows it.
 
 import type { Connection } from "@platformatic/kafka";
-import { GcPacer } from "../../../change/gc-pacer.ts";
-import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { GcPacer } from "../../../memory/gc-pacer.ts";
+import { releaseBytes } from "../../../memory/release-bytes.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { listed } from "../client/listed.ts";

@@ -1,6 +1,6 @@
 // Appends bytes to chunks that are sent as they are.
 
-import { releaseBytes } from "../../../change/release-bytes.ts";
+import { releaseBytes } from "../../../memory/release-bytes.ts";
 
 const { copy } = Buffer.prototype;
 

@@ -1,9 +1,9 @@
 // Writes one long row in COPY's text form, part by part while it is sent, so that memory holds no second copy of it.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
-import { GcPacer } from "../../../change/gc-pacer.ts";
 import { hexDigits, isPacked, storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
+import { GcPacer } from "../../../memory/gc-pacer.ts";
 import { copyEscapes } from "./copy-escapes.ts";
 import { readInt32 } from "./key-index.ts";
 

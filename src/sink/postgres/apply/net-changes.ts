@@ -1,5 +1,5 @@
 // Folds changes of one table into one net change per key: whether its row is inserted, updated or deleted, and its last state. Only that
-// is written.
+// is written. Changes that are all inserts need no folding: their tuples stay as they are, in runs.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";

@@ -72,7 +72,7 @@ export class HistoryRows {
     const isWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
     const sent = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
     const old = isWhole || before === null ? sent : before;
-    const unknown = old === sent ? history.besideKey : unchangedColumns(old.bytes, old.start);
+    const unknown = old === sent ? history.outsideKey : unchangedColumns(old.bytes, old.start);
     const missing = isWhole ? [] : unknown;
     if (missing.length === 0) this.#whole(i, "d", old);
     else this.#partial(i, "d", old, missing, 0);

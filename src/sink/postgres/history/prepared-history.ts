@@ -15,7 +15,7 @@ export interface PreparedHistory {
   /** Indexes of the relation's key; empty without one. */
   readonly key: readonly number[];
   /** Of its columns, the indexes in the relation of those beside the key. */
-  readonly besideKey: readonly number[];
+  readonly outsideKey: readonly number[];
   /** The rows of the table as SQL, for values that the history has no row of; null: the table's rows are not those of then. */
   readonly rows: string | null;
   /** The staging table's name in pg_temp. It needs no quotes. */
@@ -67,7 +67,7 @@ export function prepareHistory(parts: HistoryParts): PreparedHistory {
     name: history.target,
     columns,
     key: relation.key,
-    besideKey: kept.filter((at) => !relation.key.includes(at)),
+    outsideKey: kept.filter((at) => !relation.key.includes(at)),
     rows: table?.ownRows ?? null,
     staging,
     ofTuple: (tuple) => (areAll ? tuple : projectTuple(tuple, kept)),

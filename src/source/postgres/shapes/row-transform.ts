@@ -15,9 +15,9 @@ import {
   rowHashColumn,
   rowHashNumber,
 } from "../../../change/relation.ts";
-import { releaseBytes } from "../../../change/release-bytes.ts";
 import { tupleColumns } from "../../../change/tuple.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { releaseBytes } from "../../../memory/release-bytes.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { derivedColumn, hashedColumnSql, hashText } from "./column-hash.ts";
 import { hashedColumnsText, RowHasher, rowHashSql } from "./row-hash.ts";

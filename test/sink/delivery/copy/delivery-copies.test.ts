@@ -316,7 +316,7 @@ test("a later copy counts as it did when rows of it are incomplete, and what it 
     expect(await ask({ type: "copy.finish", copy })).toBe("incomplete");
     await copies.handle({ type: "copy.end", copy });
   };
-  recorded.madeBeside(tableShape(keyed), false, lsn(9n), [["1"], ["7"]]);
+  recorded.madeIncrementally(tableShape(keyed), false, lsn(9n), [["1"], ["7"]]);
   expect(incomplete()).toEqual(["1", "7"]);
   await copyAt(1, true);
   expect(incomplete()).toEqual(["2", "7"]);

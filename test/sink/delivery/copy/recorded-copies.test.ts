@@ -121,7 +121,7 @@ test("a copy as of several points waits for the stream, and rows that it brings 
 
 test("an incomplete row that gets another key is due under that, until it was copied as of where the stream is", () => {
   const { keeper, copies, seePart } = begun();
-  copies.madeBeside(tableShape(shape), false, lsn(9n), [["3"], ["8"]]);
+  copies.madeIncrementally(tableShape(shape), false, lsn(9n), [["3"], ["8"]]);
   expect(keeper.record.copied).toBe(copied);
   const due = (at: Lsn) =>
     copies
@@ -174,7 +174,7 @@ test("a row that takes another's key before the point of a whole copy is due onc
 test("what a copy records is taken back, and a table that is not selected any more stays forgotten", () => {
   const { keeper, copies } = begun();
   const make = (isFirst: boolean) =>
-    copies.undoable(name, () => copies.madeBeside(tableShape(shape), isFirst, lsn(7n), [["3"]]));
+    copies.undoable(name, () => copies.madeIncrementally(tableShape(shape), isFirst, lsn(7n), [["3"]]));
   const takeBack = make(true);
   expect(keeper.record.copied.get(name)?.lsn).toBe(lsn(7n));
   expect(keeper.record.chunked.get(name)?.phase).toBe("joined");

@@ -54,7 +54,7 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "state
 }
 
 /** `ended` is called when a task has ended. */
-export function workBesideStream(
+export function workWithStream(
   request: CopiesRequest,
   { source, sink, states, position, events, lagBytes }: RunningStream,
   context: TaskContext,

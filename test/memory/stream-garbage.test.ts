@@ -1,7 +1,7 @@
 // The garbage of a stream is collected at measured distances, which grow with what stays.
 
 import { expect, test } from "bun:test";
-import { StreamGarbage } from "../../src/change/stream-garbage.ts";
+import { StreamGarbage } from "../../src/memory/stream-garbage.ts";
 
 const megabyte = 1024 * 1024;
 

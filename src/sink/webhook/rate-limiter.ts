@@ -8,7 +8,7 @@ export interface RateLimits {
 }
 
 /** Gives out the times at which requests may start, in the order of the calls. */
-export class Pacer {
+export class RateLimiter {
   #nextRequestMs = 0;
   #nextByteMs = 0;
 
