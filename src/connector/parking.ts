@@ -51,6 +51,8 @@ export interface ParkedMessage extends ParkedEntry {
   readonly committedAtMs: number;
   readonly cause: ParkedCause;
   readonly attempts: readonly AttemptNote[];
+  /** It was sent, and nobody knows whether it arrived. */
+  readonly mayHaveArrived: boolean;
   /** The id of a parked message that it takes the place of, and whose cause and attempts it has then; null or absent: of none. */
   readonly replaces?: string | null;
 }
@@ -62,8 +64,8 @@ export interface StoredEntry {
   readonly isSettled: boolean;
   /** It waited behind another one, and was never sent. */
   readonly isUntried: boolean;
-  /** Its retries were used up: it may have arrived. */
-  readonly isExhausted: boolean;
+  /** It was sent, and nobody knows whether it arrived. */
+  readonly mayHaveArrived: boolean;
 }
 
 /** How a request was cut. It is durable before a part is sent, so that the same request is cut in the same way for ever. */

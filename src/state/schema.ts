@@ -258,6 +258,8 @@ export const parkedMessages = millrace.table(
     firstLsn: text("first_lsn"),
     committedAt: instant("committed_at").notNull(),
     attempts: jsonb("attempts").$type<readonly AttemptNote[]>().notNull(),
+    /** It was sent, and nobody knows whether it arrived. */
+    mayHaveArrived: boolean("may_have_arrived").notNull().default(false),
     parkedAt: instant("parked_at").notNull(),
     /** It is to be sent again. With microseconds: later wishes are told from earlier ones. */
     askedAt: timestamp("asked_at", { withTimezone: true, mode: "string" }),

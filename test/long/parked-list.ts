@@ -28,6 +28,7 @@ function message(n: number): ParkedMessage {
     ...{ keys: `[{"id":${n}}]`, rows: 1, body, firstLsn: "0/1", committedAtMs: 1_700_000_000_000 },
     ...{
       cause: "refused",
+      mayHaveArrived: false,
       attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: "no".repeat(100) }],
     },
   };

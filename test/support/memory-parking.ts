@@ -59,7 +59,7 @@ export class MemoryParking {
             entry,
             isSettled: state !== "parked",
             isUntried: state === "parked" && entry.cause === "behind" && attempts.length === 0,
-            isExhausted: entry.cause === "exhausted",
+            mayHaveArrived: entry.mayHaveArrived,
           })),
           next: null,
         };

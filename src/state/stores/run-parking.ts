@@ -34,7 +34,7 @@ interface EntryRow {
   readonly sequence: number;
   readonly state: string;
   readonly untried: boolean;
-  readonly exhausted: boolean;
+  readonly uncertain: boolean;
   readonly id: string;
   readonly schema: string;
   readonly table: string;
@@ -129,7 +129,7 @@ export class RunParking {
   async #load(connectorId: string, after: number): Promise<ParkedPage> {
     const rows = await rowsOf<EntryRow>(
       this.database,
-      sql`select sequence::float8 as sequence, state, ${isUntried} as untried, cause = 'exhausted' as exhausted, id::text as id, schema_name as schema, table_name as table,
+      sql`select sequence::float8 as sequence, state, ${isUntried} as untried, may_have_arrived or cause = 'exhausted' as uncertain, id::text as id, schema_name as schema, table_name as table,
           to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max, versions::text as versions,
           is_of_copy as copy, bytes::float8 as bytes
         from ${parkedMessages}
@@ -218,7 +218,7 @@ function entryOf(row: EntryRow): ParkedPage["entries"][number] {
     entry: { id, schema, table, hashes, isWide: wide, ...versions, isOfCopy: copy, bytes },
     isSettled: row.state !== "parked",
     isUntried: row.untried,
-    isExhausted: row.exhausted,
+    mayHaveArrived: row.uncertain,
   };
 }
 
@@ -258,6 +258,7 @@ async function putMessages(
         versions: message.versions && [message.versions, message.firstVersions],
         copy: message.isOfCopy,
         lsn: message.firstLsn,
+        uncertain: message.mayHaveArrived,
       },
       replaces: message.replaces ?? null,
       committed: new Date(message.committedAtMs).toISOString(),
@@ -267,15 +268,15 @@ async function putMessages(
   await database.execute(sql`with given as (
       select * from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
         keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
-        committed timestamptz, attempts jsonb, replaces uuid)
+        committed timestamptz, attempts jsonb, uncertain bool, replaces uuid)
     ), gone as (
       delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
       and id in (select replaces from given where replaces is not null) returning id, cause, attempts, asked_at
     ) insert into ${parkedMessages}
     (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
-      is_of_copy, first_lsn, committed_at, attempts, asked_at, parked_at, is_passed)
+      is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)
     select ${connectorId}::text, given.id, 'parked', coalesce(gone.cause, given.cause), "schema", "table", keys, hashes, wide, rows, bytes,
-      decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), gone.asked_at,
+      decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
       clock_timestamp(), false
     from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
 }

@@ -26,7 +26,7 @@ function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage 
       body: new Uint8Array(body),
       firstLsn: "0/1",
     },
-    ...{ committedAtMs: 1_700_000_000_000, cause: "refused" },
+    ...{ committedAtMs: 1_700_000_000_000, cause: "refused", mayHaveArrived: false },
     attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: 'no "x"' }],
     ...change,
   };
@@ -91,9 +91,10 @@ for (const kind of databaseKinds) {
         committedAtMs,
         cause,
         attempts,
+        mayHaveArrived,
         ...entry
       } = message(2);
-      expect(entries[0]).toEqual({ entry, isSettled: false, isUntried: false, isExhausted: false });
+      expect(entries[0]).toEqual({ entry, isSettled: false, isUntried: false, mayHaveArrived });
       const { parked } = await state.parked.list("one", page);
       expect(parked[1]).toMatchObject({
         schema: "public",
@@ -237,6 +238,13 @@ for (const kind of databaseKinds) {
       const versions = { minVersion: 1, maxVersion: 9, versions: [1, 5, 9], firstVersions: [5, 1] };
       await park(message(1, { hashes: [2, 1], ...versions }));
       expect((await load()).entries[0]?.entry).toMatchObject({ hashes: [2, 1], ...versions });
+    });
+
+    test("what may have arrived is told, also of what an older version parked", async () => {
+      const { park, load } = await connector("uncertain");
+      await park(message(1), message(2, { mayHaveArrived: true }), message(3, { cause: "exhausted" }));
+      const { entries } = await load();
+      expect(entries.map(({ mayHaveArrived }) => mayHaveArrived)).toEqual([false, true, true]);
     });
 
     test("what waited behind another one and was never sent is told from what was", async () => {

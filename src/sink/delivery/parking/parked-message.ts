@@ -1,7 +1,7 @@
 // What is kept of a request that is parked: its entry in memory, and the message in the state.
 
 import { formatLsn } from "../../../change/lsn.ts";
-import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
+import type { ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { placesOf, type RowsRequest, wholeBody } from "./request-parts.ts";
 import { rowKeys } from "./row-keys.ts";
@@ -28,13 +28,12 @@ export function entryOf(request: OutgoingRequest): ParkedEntry {
 
 export async function messageOf(
   request: OutgoingRequest,
-  cause: ParkedCause,
-  attempts: readonly AttemptNote[],
+  facts: Pick<ParkedMessage, "cause" | "attempts" | "mayHaveArrived">,
 ): Promise<ParkedMessage> {
   const { rows, position, rowMarks } = request;
   return {
     ...entryOf(request),
-    ...{ rows, cause, attempts },
+    ...{ rows, ...facts },
     keys: rowMarks ? rowKeys(request as RowsRequest) : "[]",
     body: await Bun.zstdCompress(wholeBody(request.body)),
     firstLsn: position ? formatLsn(position.commitLsn) : null,

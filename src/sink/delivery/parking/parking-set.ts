@@ -49,7 +49,11 @@ export function parkingSet(
   };
   const { maxMessages, maxBytes, parksRefused, retryEveryMs } = settings;
   const limits = { maxMessages, maxBytes };
-  const parking = new Parking({ store, connectorId, parksRefused, limits, monotonic, changed });
+  // What was delivered before it comes again until the checkpoint is past it, and must not come after it.
+  const waitsForCheckpoint = true;
+  const parking = new Parking({
+    ...{ store, connectorId, parksRefused, limits, monotonic, changed, waitsForCheckpoint },
+  });
   const retry = new ParkedRetry({
     ...{ entries: parking.entries, store, attempt, watch, policy, monotonic, sleep, random },
     stored: (id) => parking.stored(id),

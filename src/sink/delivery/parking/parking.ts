@@ -3,7 +3,7 @@
 // two keys, and nothing is lost whatever dies.
 
 import type { Position } from "../../../change/checkpoint.ts";
-import type { ParkedCause, ParkedEntry } from "../../../connector/parking.ts";
+import type { ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
 import { isBefore } from "../record/sink-record.ts";
@@ -28,6 +28,8 @@ export interface ParkingOptions {
   readonly monotonic: () => number;
   /** What is parked has changed. */
   readonly changed: () => void;
+  /** As of `ParkedEntries`. */
+  readonly waitsForCheckpoint: boolean;
 }
 
 /** Messages that are being sent again, as the parking sees it. */
@@ -74,8 +76,8 @@ export class Parking implements UndeliverableRequests {
 
   /** Reads what earlier runs have parked. Call it before anything is sent. */
   async load(): Promise<void> {
-    await this.entries.load(({ entry, isExhausted }) => {
-      if (isExhausted || this.#uncertain.has(entry)) this.#uncertain.add(entry);
+    await this.entries.load(({ entry, mayHaveArrived }) => {
+      if (mayHaveArrived || this.#uncertain.has(entry)) this.#uncertain.add(entry);
     });
     await this.#cuts.load();
   }
@@ -132,14 +134,15 @@ export class Parking implements UndeliverableRequests {
     if (!this.options.parksRefused) return false;
     work.refusals++;
     const rows = request.rowMarks?.versions.length ?? 1;
-    // What was not answered may have arrived: its rows must not go out under other keys.
-    if (cause === "refused" && !work.isUncertain && rows > 1 && work.refusals < mostRefusals) {
+    // Its rows must not go out under other keys.
+    const mayHaveArrived = cause === "exhausted" || work.isUncertain || this.#isRepeated(request);
+    if (!mayHaveArrived && rows > 1 && work.refusals < mostRefusals) {
       await this.#cut(work, halves(rows));
       return true;
     }
     while (!this.#fits([request]) && !(await this.#mayExceed(request, signal)))
       if (this.retry?.isOver) return true;
-    await this.#park([request], cause, work);
+    await this.#park([request], cause, work, mayHaveArrived);
     return true;
   }
 
@@ -209,9 +212,14 @@ export class Parking implements UndeliverableRequests {
     if (division === null || waitsAsOne(division)) return division !== null;
     const { schema, table, touches: hashes, position } = request;
     if (!this.#uncertain.has({ schema, table, hashes })) return false;
-    const mayHaveArrived = this.#sentUntil !== null && (!position || !isBefore(this.#sentUntil, position));
+    const mayHaveArrived = position ? this.#isRepeated(request) : this.#sentUntil !== null;
     const waiting = division.behind.reduce((sum, { length }) => sum + length, 0);
     return mayHaveArrived && waiting > 0 && waiting + division.free.length === division.rows;
+  }
+
+  /** An earlier run may have sent it. Of copies it is not known: their chunks come again as a whole. */
+  #isRepeated({ position }: OutgoingRequest): boolean {
+    return position !== null && this.#sentUntil !== null && !isBefore(this.#sentUntil, position);
   }
 
   #isKnown(key: string): boolean {
@@ -237,14 +245,20 @@ export class Parking implements UndeliverableRequests {
   }
 
   /** Later rows wait behind it from here on; the work goes on once it is durable. */
-  async #park(requests: readonly OutgoingRequest[], cause: ParkedCause, work: RequestWork): Promise<void> {
+  async #park(
+    requests: readonly OutgoingRequest[],
+    cause: ParkedCause,
+    work: RequestWork,
+    mayHaveArrived = false,
+  ): Promise<void> {
     const { store, changed } = this.options;
     const entries = requests.map(entryOf);
     for (const entry of entries) {
       this.parked.add(entry);
-      if (cause === "exhausted" || this.#uncertain.has(entry)) this.#uncertain.add(entry);
+      if (mayHaveArrived || this.#uncertain.has(entry)) this.#uncertain.add(entry);
     }
-    const storing = this.#store(requests, cause, work, store);
+    const attempts = cause === "behind" ? [] : work.notes;
+    const storing = this.#store(requests, { cause, attempts, mayHaveArrived }, store);
     for (const { id } of entries) this.#storing.set(id, storing);
     try {
       await storing;
@@ -257,11 +271,9 @@ export class Parking implements UndeliverableRequests {
 
   async #store(
     requests: readonly OutgoingRequest[],
-    cause: ParkedCause,
-    { notes }: RequestWork,
+    facts: Pick<ParkedMessage, "cause" | "attempts" | "mayHaveArrived">,
     store: ParkingStore,
   ): Promise<void> {
-    const attempts = cause === "behind" ? [] : notes;
-    await store.park(await Promise.all(requests.map((request) => messageOf(request, cause, attempts))));
+    await store.park(await Promise.all(requests.map((request) => messageOf(request, facts))));
   }
 }

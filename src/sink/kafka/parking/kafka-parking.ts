@@ -160,7 +160,8 @@ export class KafkaParking {
     const entry = entryOf(table, row, id, body.length);
     parked.add(entry);
     if (entry.isOfCopy) this.#ofCopies.set(rowsName, entry);
-    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts, replaces: replaced?.id ?? null };
+    const replaces = replaced?.id ?? null;
+    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts, mayHaveArrived: false, replaces };
     const { commitTimeUs } = row.moment;
     const position = row.position();
     const firstLsn = position ? formatLsn(position.commitLsn) : null;

@@ -15,7 +15,12 @@ function entry(id: string, version: number, isOfCopy: boolean): ParkedEntry {
 
 test("messages of the stream are forgotten once it has passed them, those of copies after a week, as in the state", async () => {
   const clock = { ms: 0 };
-  const earlier = { entry: entry("loaded", 1, true), isSettled: true, isUntried: false, isExhausted: false };
+  const earlier = {
+    entry: entry("loaded", 1, true),
+    isSettled: true,
+    isUntried: false,
+    mayHaveArrived: false,
+  };
   const store = { load: async () => ({ entries: [earlier], next: null }), sweep: async () => {} };
   const entries = new ParkedEntries({ store, monotonic: () => clock.ms, changed: () => {} });
   await entries.load();

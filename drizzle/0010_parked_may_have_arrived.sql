@@ -1,0 +1,1 @@
+ALTER TABLE "millrace"."parked_messages" ADD COLUMN "may_have_arrived" boolean DEFAULT false NOT NULL;

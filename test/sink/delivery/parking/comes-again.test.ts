@@ -1,0 +1,85 @@
+// After a restart requests come again that had arrived. What is refused then, or had been parked, keeps its keys and its order.
+
+import { afterEach, expect, test } from "bun:test";
+import { transaction } from "../../../support/batch-fixture.ts";
+import { insert, log, ParkingBench, update } from "../../../support/parking-bench.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
+
+const owned: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function bench(script: ReceiverScript): Promise<ParkingBench> {
+  const made = await ParkingBench.start(script);
+  owned.push(made);
+  return made;
+}
+
+/** As long as it is not delivered, the checkpoint stays before all that follows. */
+const blocker = transaction(1, [{ kind: "insert", relation: log, after: ["blocker"] }]);
+const whileBlocked =
+  (status: number, isRefused: (body: string) => boolean = () => false): ReceiverScript =>
+  ({ body }) =>
+    body.includes("blocker") ? 503 : isRefused(body) ? status : 200;
+const keysOf = (requests: readonly { readonly headers: Readonly<Record<string, string>> }[]) =>
+  new Set(requests.map(({ headers }) => headers["idempotency-key"]));
+const ofTen = { batch: { max_batch_size: 10 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
+const tenFrom = (id: number) => Array.from({ length: 10 }, (_, i) => insert(id + i));
+
+test("a request that had arrived and is refused after a restart is not cut, and neither is one behind it", async () => {
+  const at = await bench(whileBlocked(422));
+  // Both have a row of key 10.
+  const load = [
+    transaction(2, [...tenFrom(1), ...tenFrom(101).slice(0, 9), update(10, "later")]),
+    transaction(3, tenFrom(201)),
+  ];
+  const first = await at.life(ofTen);
+  await first.write([blocker, ...load]);
+  await waitFor("all but the blocker", () => at.receiver.delivered.length >= 3);
+  await first.rig[Symbol.asyncDispose]();
+  const arrived = keysOf(at.receiver.delivered);
+
+  at.receiver.script = whileBlocked(401, (body) => body.includes('"id":1,'));
+  const second = await at.life(ofTen);
+  await second.write([blocker, ...load]);
+  await waitFor("two parked messages", () => at.parked.length === 2);
+  expect(at.parked.map(({ message: { cause, rows } }) => [cause, rows])).toEqual([
+    ["refused", 10],
+    ["behind", 10],
+  ]);
+  expect(at.store.parking.cuts.size).toBe(0);
+  await second.rig[Symbol.asyncDispose]();
+
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  const third = await at.life(ofTen);
+  await third.write([blocker, ...load]);
+  await third.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  // What had arrived has come again under the same keys, or not at all.
+  const ofLoad = at.receiver.delivered.filter(({ body }) => !body.includes("blocker"));
+  expect(arrived.isSupersetOf(keysOf(ofLoad))).toBe(true);
+});
+
+test("a retry waits until nothing that was delivered before it comes again", async () => {
+  const at = await bench(whileBlocked(422, (body) => body.includes("bad")));
+  const single = { batch: { max_batch_size: 1 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
+  const load = [blocker, transaction(2, [insert(5, "first")]), transaction(3, [update(5, "bad")])];
+  const first = await at.life(single);
+  await first.write(load);
+  await waitFor("the parked message", () => at.parked.length === 1);
+  at.receiver.script = whileBlocked(422);
+  at.store.parking.ask();
+  await Bun.sleep(1_500);
+  await first.rig[Symbol.asyncDispose]();
+
+  at.receiver.script = () => 200;
+  const second = await at.life(single);
+  await second.write(load);
+  await second.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  const ofFive = at.receiver.delivered.filter(({ body }) => body.includes('"id":5,'));
+  expect(ofFive.at(-1)!.body).toContain("bad");
+});
