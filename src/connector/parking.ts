@@ -108,8 +108,8 @@ export type ParkingCall =
     }
   /** Nobody asks any more for those that were asked for until then. */
   | { readonly kind: "tried"; readonly askedUntil: string }
-  /** Rows of the stream up to this version are durable, and never come again. */
-  | { readonly kind: "sweep"; readonly version: number };
+  /** Rows of the stream up to this version are durable, and never come again. `areCopiesOpen`: those of a copy that is not made may. */
+  | { readonly kind: "sweep"; readonly version: number; readonly areCopiesOpen: boolean };
 
 export interface ParkedPage {
   readonly entries: readonly StoredEntry[];

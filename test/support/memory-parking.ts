@@ -23,6 +23,7 @@ export class MemoryParking {
   readonly cuts = new Map<string, RequestCut>();
   /** Every message that was ever parked. */
   readonly parkedEver: ParkedMessage[] = [];
+  readonly sweeps: Extract<ParkingCall, { kind: "sweep" }>[] = [];
   #clock = 0;
 
   get parked(): readonly Kept[] {
@@ -115,6 +116,7 @@ export class MemoryParking {
           if (each.asked !== null && each.asked <= Number(call.askedUntil)) each.asked = null;
         return null;
       case "sweep":
+        this.sweeps.push(call);
         this.#sweep(call.version);
         return null;
       default:

@@ -15,6 +15,8 @@ export class StateOver implements AsyncDisposable {
     readonly state: State,
     /** As another replica would open it; null: there can be none. */
     readonly openAnother: (() => Promise<State>) | null,
+    /** Changes what is stored; null: nobody else can. */
+    readonly query: ((text: string) => Promise<unknown>) | null,
     private readonly stack: AsyncDisposableStack,
   ) {}
 
@@ -30,7 +32,8 @@ export class StateOver implements AsyncDisposable {
     const state = stack.use(await open());
     const owned = stack.move();
     const openAnother = async () => owned.use(await open());
-    return new StateOver(state, server && openAnother, owned);
+    const query = server && ((text: string) => server.query(text));
+    return new StateOver(state, server && openAnother, query, owned);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -177,7 +177,7 @@ export class DeliverySession {
       return null;
     }
     const { record } = stored;
-    this.#transport.passed?.(record.checkpoint.lastVersion);
+    this.#transport.passed?.(record.checkpoint.lastVersion, hasStream(record));
     this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return placed(record.checkpoint, record.log);
@@ -219,7 +219,7 @@ export class DeliverySession {
       outlet: (options) => this.#transport.stream(options),
       commitPoint: this.#commitPoint,
       durable: ({ checkpoint, rows, bytes }) => {
-        this.#transport.passed?.(checkpoint.lastVersion);
+        this.#transport.passed?.(checkpoint.lastVersion, recorded.isAnyOpen);
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
       failed: (error) => this.#fail(error),

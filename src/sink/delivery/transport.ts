@@ -67,8 +67,11 @@ export interface Transport {
   readonly keepsReceipts?: boolean;
   /** Nothing is sent any more. */
   readonly isOver: boolean;
-  /** Rows of the stream up to this version are durable. Absent: it does not matter to the transport. */
-  passed?(version: bigint): void;
+  /**
+   * Rows of the stream up to this version are durable. `areCopiesOpen`: rows of a copy that is not made may come again in the same requests. So
+   * they may until the stream goes on, as it waits for such copies, and never without a stream. Absent: it does not matter to the transport.
+   */
+  passed?(version: bigint, areCopiesOpen: boolean): void;
   /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
   replaysUntil?(position: Position | null): void;
   /** Requests that have the row and are not delivered. Absent: the transport does not tell. */

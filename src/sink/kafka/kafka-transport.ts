@@ -213,8 +213,8 @@ class KafkaTransport implements Transport {
     return this.#outlet(sent, rowsPerCount);
   }
 
-  passed(version: bigint): void {
-    this.#set?.passed(Number(version));
+  passed(version: bigint, areCopiesOpen: boolean): void {
+    this.#set?.passed(Number(version), areCopiesOpen);
   }
 
   find(question: RowQuestion): readonly OpenRequest[] {

@@ -1,32 +1,26 @@
 // What a run parks, and what it has to know of it. Whatever is written is durable on return, and refused under a term that is no longer the
-// connector's. parked-messages.ts has what people do with it.
+// connector's. parking-statements.ts has how it is written, parked-messages.ts what people do with it.
 
 import { type SQL, sql } from "drizzle-orm";
-import {
-  type AttemptNote,
-  type CutPage,
-  keptNotes,
-  type ParkedCause,
-  type ParkedMessage,
-  type ParkedPage,
-  type ParkedWishes,
-  type ParkingAnswer,
-  type ParkingCall,
-  type RequestCut,
+import type {
+  CutPage,
+  ParkedPage,
+  ParkedWishes,
+  ParkingAnswer,
+  ParkingCall,
+  RequestCut,
 } from "../../connector/parking.ts";
 import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { nextTime } from "./parked-messages.ts";
+import { oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
 
 /** Entries of a page. */
 const pageSize = 5_000;
 /** Discards in the last of these are told to a run that looks for the first time: what it has loaded may be as old. */
 const toldFor = sql.raw("interval '10 minutes'");
-/** How long a discard stays on record, and what is left of copies. */
-const retention = sql.raw("interval '7 days'");
-
 /** It waited behind another one, and was never sent. */
 const isUntried = sql.raw("(state = 'parked' and cause = 'behind' and attempts = '[]'::jsonb)");
 
@@ -111,7 +105,7 @@ export class RunParking {
             where connector_id = ${connectorId} and asked_at <= ${call.askedUntil}::timestamptz`),
         );
       case "sweep":
-        return await write((database) => sweep(database, connectorId, call.version));
+        return await write((database) => sweep(database, connectorId, call));
       default:
         return call satisfies never;
     }
@@ -204,10 +198,6 @@ function listed(ids: readonly string[]): SQL {
   return sql`(select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
 }
 
-function oneParked(connectorId: string, id: string): SQL {
-  return sql`connector_id = ${connectorId} and id = ${id}::uuid and state = 'parked'`;
-}
-
 function entryOf(row: EntryRow): ParkedPage["entries"][number] {
   const { id, schema, table, wide, min, max, copy, bytes } = row;
   const hashes = JSON.parse(row.hashes) as number[];
@@ -224,94 +214,4 @@ function entryOf(row: EntryRow): ParkedPage["entries"][number] {
 
 function cutOf({ key, parts, max }: CutRow, isOfCopy: boolean): RequestCut {
   return { key, maxVersion: max, isOfCopy, parts: JSON.parse(parts) as string[] };
-}
-
-/** One that is there was made before the run died. */
-async function putCut(
-  database: Database,
-  connectorId: string,
-  { key, parts, maxVersion, isOfCopy }: RequestCut,
-): Promise<void> {
-  const values = { connectorId, key, parts, maxVersion, isOfCopy, cutAt: new Date() };
-  await database.insert(requestCuts).values(values).onConflictDoNothing();
-}
-
-interface MessageRow {
-  readonly place: number;
-  readonly cause: ParkedCause;
-  readonly [column: string]: unknown;
-}
-
-/** In their order. As JSON, because drivers write arrays and bytes in ways of their own. */
-async function putMessages(
-  database: Database,
-  connectorId: string,
-  messages: readonly ParkedMessage[],
-): Promise<void> {
-  const rows = messages.map((message, place): MessageRow => {
-    const { id, cause, schema, table, keys, hashes, isWide, rows, bytes, body, attempts } = message;
-    return {
-      ...{ place, id, cause, schema, table, keys, hashes, rows, bytes, attempts, wide: isWide },
-      ...{
-        min: message.minVersion,
-        max: message.maxVersion,
-        versions: message.versions && [message.versions, message.firstVersions],
-        copy: message.isOfCopy,
-        lsn: message.firstLsn,
-        uncertain: message.mayHaveArrived,
-      },
-      replaces: message.replaces ?? null,
-      committed: new Date(message.committedAtMs).toISOString(),
-      body: Buffer.from(body.buffer, body.byteOffset, body.length).toString("base64"),
-    };
-  });
-  await database.execute(sql`with given as (
-      select * from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
-        keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
-        committed timestamptz, attempts jsonb, uncertain bool, replaces uuid)
-    ), gone as (
-      delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
-      and id in (select replaces from given where replaces is not null) returning id, cause, attempts, asked_at
-    ) insert into ${parkedMessages}
-    (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
-      is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)
-    select ${connectorId}::text, given.id, 'parked', coalesce(gone.cause, given.cause), "schema", "table", keys, hashes, wide, rows, bytes,
-      decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
-      clock_timestamp(), false
-    from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
-}
-
-async function putAttempts(
-  database: Database,
-  connectorId: string,
-  { id, attempts, askedUntil }: Extract<ParkingCall, { kind: "refused" }>,
-): Promise<void> {
-  const [row] = await rowsOf<{ attempts: string }>(
-    database,
-    sql`select attempts::text as attempts from ${parkedMessages} where ${oneParked(connectorId, id)}`,
-  );
-  if (!row) return;
-  const before = JSON.parse(row.attempts) as AttemptNote[];
-  const kept = JSON.stringify(attempts.reduce(keptNotes, before as readonly AttemptNote[]));
-  // Who has asked since then asks still.
-  const asked =
-    askedUntil === null
-      ? sql``
-      : sql`, asked_at = case when asked_at > ${askedUntil}::timestamptz then asked_at end`;
-  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb ${asked}
-    where ${oneParked(connectorId, id)}`);
-}
-
-async function sweep(database: Database, connectorId: string, version: number): Promise<void> {
-  const isPassed = sql`not is_of_copy and max_version <= ${version}::bigint`;
-  const isOld = sql`ended_at < clock_timestamp() - ${retention}`;
-  const ofConnector = sql`connector_id = ${connectorId}`;
-  await database.execute(sql`delete from ${parkedMessages}
-    where ${ofConnector} and state <> 'parked' and state = 'delivered' and (${isPassed} or ${isOld})`);
-  await database.execute(sql`delete from ${parkedMessages}
-    where ${ofConnector} and state <> 'parked' and state = 'discarded' and is_passed and ${isOld}`);
-  await database.execute(sql`update ${parkedMessages} set is_passed = true
-    where ${ofConnector} and state <> 'parked' and state = 'discarded' and not is_passed and (${isPassed} or ${isOld})`);
-  await database.execute(sql`delete from ${requestCuts}
-    where ${ofConnector} and (${isPassed} or cut_at < clock_timestamp() - ${retention})`);
 }

@@ -113,6 +113,11 @@ export class RecordedCopies implements ChangeWatch {
     return true;
   }
 
+  /** Ranges of a copy are missing: those that were begun come again in the same requests. */
+  get isAnyOpen(): boolean {
+    return this.keeper.record.chunked.values().some(({ phase }) => phase === "open");
+  }
+
   /** All rows of the range are delivered. */
   endRange(name: string, range: PageRange, point: Lsn, rows: number): void {
     const copy = this.#of(name);

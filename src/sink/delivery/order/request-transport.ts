@@ -149,8 +149,8 @@ export class RequestTransport implements Transport {
     };
   }
 
-  passed(version: bigint): void {
-    this.set?.parking.passed(Number(version));
+  passed(version: bigint, areCopiesOpen: boolean): void {
+    this.set?.parking.passed(Number(version), areCopiesOpen);
   }
 
   replaysUntil(position: Position | null): void {

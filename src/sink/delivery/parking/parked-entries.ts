@@ -8,7 +8,7 @@ import type { ParkingStore } from "./parking-store.ts";
 const sweepSpacingMs = 2_000;
 /** Where a run knows of nothing to forget: what was discarded leaves the state with its age. */
 const idleSweepMs = 3_600_000;
-/** Rows of a copy that was not made do not come again after that: the state forgets them too. */
+/** What is left of copies is kept for so long at least, and for as long as one is not made: the state forgets it then too. */
 const copiesKeptMs = 7 * 24 * 3_600_000;
 
 export interface ParkedEntriesOptions {
@@ -109,8 +109,11 @@ export class ParkedEntries {
     return this.options.waitsForCheckpoint ? this.parked.size > 0 : this.#unreached.size > 0;
   }
 
-  /** Forgets what never comes again, now and then. Returns whether it did. `hasLeft`: something else is to be forgotten. */
-  sweep(version: number, hasLeft: boolean): boolean {
+  /**
+   * Forgets what never comes again, now and then. Returns whether it did. `areCopiesOpen`: rows of a copy may come again. `hasLeft`: something
+   * else is to be forgotten.
+   */
+  sweep(version: number, areCopiesOpen: boolean, hasLeft: boolean): boolean {
     const { store, monotonic } = this.options;
     const spacingMs = hasLeft || this.settled.size > 0 ? sweepSpacingMs : idleSweepMs;
     if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < spacingMs) return false;
@@ -119,12 +122,12 @@ export class ParkedEntries {
     for (const entry of [...this.settled.all()])
       if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
     for (const [entry, sinceMs] of this.#settledMs) {
-      if (monotonic() - sinceMs < copiesKeptMs) break;
+      if (areCopiesOpen || monotonic() - sinceMs < copiesKeptMs) break;
       this.#settledMs.delete(entry);
       this.settled.remove(entry);
     }
     // What is left in the state is removed by a later sweep.
-    store.sweep(version).catch(() => undefined);
+    store.sweep(version, areCopiesOpen).catch(() => undefined);
     return true;
   }
 

@@ -28,7 +28,7 @@ export interface ParkingStore {
   /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
   tried(askedUntil: string): Promise<void>;
-  sweep(version: number): Promise<void>;
+  sweep(version: number, areCopiesOpen: boolean): Promise<void>;
 }
 
 /** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
@@ -49,6 +49,6 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     delivered: (ids) => delivered.add(ids),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
-    sweep: (version) => tell({ kind: "sweep", version }),
+    sweep: (version, areCopiesOpen) => tell({ kind: "sweep", version, areCopiesOpen }),
   };
 }

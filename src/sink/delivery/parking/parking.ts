@@ -146,10 +146,10 @@ export class Parking implements UndeliverableRequests {
     return true;
   }
 
-  /** Rows of the stream up to this version are durable, and never come again. */
-  passed(version: number): void {
+  /** Rows of the stream up to this version are durable, and never come again. `areCopiesOpen`: those of a copy may. */
+  passed(version: number, areCopiesOpen: boolean): void {
     if (this.entries.passed(version)) this.retry?.reached();
-    if (this.entries.sweep(version, !this.#cuts.isEmpty)) this.#cuts.passed(version);
+    if (this.entries.sweep(version, areCopiesOpen, !this.#cuts.isEmpty)) this.#cuts.passed(version);
   }
 
   /** Null: nothing that is parked has to do with it. */

@@ -112,11 +112,11 @@ export class KafkaParkingSet implements ParkingAtCommit {
     return true;
   }
 
-  /** Rows of the stream up to this version never come again. */
-  passed(version: number): void {
+  /** Rows of the stream up to this version never come again. `areCopiesOpen`: those of a copy may. */
+  passed(version: number, areCopiesOpen: boolean): void {
     const { entries } = this.parking;
     if (entries.passed(version)) this.retry.reached();
-    if (entries.sweep(version, !this.refused.isEmpty)) this.refused.passed(version);
+    if (entries.sweep(version, areCopiesOpen, !this.refused.isEmpty)) this.refused.passed(version);
   }
 
   readonly #attempt: Attempt = async (request, signal) => {

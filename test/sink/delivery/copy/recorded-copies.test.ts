@@ -87,6 +87,17 @@ test("ranges of a task that may go on stay as they are while another one is made
   }
 });
 
+test("a first copy is open until its last range, and one that is made again has other requests", () => {
+  const { copies } = begun();
+  copies.begin(tableShape(shape), false, true);
+  expect(copies.isAnyOpen).toBe(false);
+  copies.forget(name);
+  copies.begin(tableShape(shape), true, false);
+  expect(copies.isAnyOpen).toBe(true);
+  copies.made(tableShape(shape), lsn(1n));
+  expect(copies.isAnyOpen).toBe(false);
+});
+
 test("without a stream ranges as of an earlier point do not count", () => {
   const { keeper, copies } = begun();
   copies.begin(tableShape(shape), true, false);

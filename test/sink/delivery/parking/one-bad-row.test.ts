@@ -1,8 +1,9 @@
 // What a receiver refuses is parked, through the real worker; everything else arrives.
 
 import { afterEach, expect, test } from "bun:test";
-import { transaction } from "../../../support/batch-fixture.ts";
-import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
+import { neverAborted } from "../../../../src/change/until-aborted.ts";
+import { tableShape, transaction } from "../../../support/batch-fixture.ts";
+import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 
@@ -134,6 +135,27 @@ test("full: the run ends and says so, and a retry empties it", async () => {
       .map((id) => `${id} u${id}`)
       .toSorted(),
   );
+});
+
+test("the state is told whether rows of a copy may come again", async () => {
+  const at = await bench("bad");
+  const { rig, sink, write } = await at.life();
+  const copy = await sink.copies.begin(tableShape(users), "initial", "waits", neverAborted);
+  await copy.start(true);
+  await copy[Symbol.asyncDispose]();
+  await write([transaction(1, [insert(1)])]);
+  await sink.flush();
+  await rig[Symbol.asyncDispose]();
+  // At the start nobody knows.
+  const next = await at.life();
+  await next.rig[Symbol.asyncDispose]();
+  const other = await bench("bad");
+  const made = await other.life();
+  await made.write([transaction(1, [insert(1)])]);
+  await made.sink.flush();
+  const told = (each: ParkingBench) => each.store.parking.sweeps.map(({ areCopiesOpen }) => areCopiesOpen);
+  await waitFor("sweeps", () => told(at).length + told(other).length === 3);
+  expect([told(at), told(other)]).toEqual([[true, true], [false]]);
 });
 
 test("with stop the run fails as ever, and nothing is parked", async () => {

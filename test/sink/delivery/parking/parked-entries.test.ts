@@ -13,7 +13,7 @@ function entry(id: string, version: number, isOfCopy: boolean): ParkedEntry {
   };
 }
 
-test("messages of the stream are forgotten once it has passed them, those of copies after a week, as in the state", async () => {
+test("messages of the stream are forgotten once it has passed them, those of copies after a week in which none stood still, as in the state", async () => {
   const clock = { ms: 0 };
   const earlier = {
     entry: entry("loaded", 1, true),
@@ -31,12 +31,16 @@ test("messages of the stream are forgotten once it has passed them, those of cop
   const kept = () => [...entries.settled.all()].map(({ id }) => id);
   expect(kept()).toEqual(["loaded", "stream", "copy"]);
   clock.ms = 6 * dayMs;
-  entries.sweep(5, false);
+  entries.sweep(5, false, false);
   expect(kept()).toEqual(["loaded", "copy"]);
   const late = entry("late", 6, true);
   entries.parked.add(late);
   entries.settle(late);
   clock.ms = 7 * dayMs;
-  entries.sweep(7, false);
+  entries.sweep(7, true, false);
+  // The copy stands still, and goes on with what it has begun.
+  expect(kept()).toEqual(["loaded", "copy", "late"]);
+  clock.ms += dayMs - 1;
+  entries.sweep(8, false, false);
   expect(kept()).toEqual(["late"]);
 });

@@ -251,7 +251,7 @@ test("a row of a copy that is read again takes the place of what was parked of i
   const last = new Session(parking);
   await last.set.begin([]);
   last.copy(3_000_000_000_000, insert(1, "large"), insert(2, "large too"));
-  last.set.passed(Number.MAX_SAFE_INTEGER);
+  last.set.passed(Number.MAX_SAFE_INTEGER, false);
   parking.ask();
   await waitFor("the retry", () => last.added.length === 3, { timeoutMs: 5_000 });
   expect(last.added.filter((text) => text !== "large")).toEqual(["b", "large too"]);
@@ -281,7 +281,7 @@ test("a commit waits for what was parked before it, and not for what is parked m
 async function retrying(parking: MemoryParking, texts: readonly string[], everyMs = 0): Promise<Session> {
   const session = new Session(parking, everyMs);
   await session.set.begin([]);
-  session.set.passed(Number.MAX_SAFE_INTEGER);
+  session.set.passed(Number.MAX_SAFE_INTEGER, false);
   await waitFor("the retry", () => session.added.length >= texts.length, { timeoutMs: 5_000 });
   expect(session.added.toSorted()).toEqual(texts.toSorted());
   return session;

@@ -110,9 +110,9 @@ test.each([["this"], ["an earlier"]])(
     await isTried(session);
     expect([session.set.retry.awaitsStream, session.sent]).toEqual([true, ["a", "b"]]);
     const { maxVersion } = parking.parkedEver[0]!;
-    session.set.passed(maxVersion - 1);
+    session.set.passed(maxVersion - 1, false);
     expect(session.set.retry.awaitsStream).toBe(true);
-    session.set.passed(maxVersion);
+    session.set.passed(maxVersion, false);
     await waitFor("the row", () => parking.parked.length === 0);
     expect(session.sent).toEqual(["a", "b", "large"]);
   },

@@ -107,7 +107,7 @@ test("what is sent again waits for brokers as rows of the stream do", async () =
   await park(rows);
   parking.ask();
   const wide = await open(settingsOf(2 * rowBytes));
-  wide.passed?.(BigInt(Number.MAX_SAFE_INTEGER));
+  wide.passed?.(BigInt(Number.MAX_SAFE_INTEGER), false);
   await waitFor("the log to be full", () => added.mock.calls.length >= 8, { timeoutMs: 5_000 });
   await Bun.sleep(50);
   expect(added.mock.calls.length).toBeLessThan(10);
@@ -130,7 +130,7 @@ test.each([[{ park: {} }], [{ stop: {} }]])(
       throw new MillraceError("kafka_message_too_large", "why");
     });
     const session = await open(settingsOf(2 * rowBytes, onExhausted));
-    session.passed?.(BigInt(Number.MAX_SAFE_INTEGER));
+    session.passed?.(BigInt(Number.MAX_SAFE_INTEGER), false);
     await waitFor("the message", () => added.mock.calls.length === 1, { timeoutMs: 5_000 });
     await session.store.save("{}").catch(() => undefined);
     expect(failures).toEqual(["sink_connection_lost"]);
