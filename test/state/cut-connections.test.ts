@@ -11,6 +11,7 @@ import { Cipher } from "../../src/state/secrets/encryption.ts";
 import { openPostgresDatabase } from "../../src/state/server/postgres-database.ts";
 import { ConnectorStore } from "../../src/state/stores/connector-store.ts";
 import { RecordStore } from "../../src/state/stores/record-store.ts";
+import { RunParking } from "../../src/state/stores/run-parking.ts";
 import { LateNetwork } from "../support/late-network.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { storedConnector } from "../support/sample-connector.ts";
@@ -147,6 +148,34 @@ test("a write that was reported as failed never lands after a later one, however
   network.deliver();
   await Bun.sleep(500);
   expect(await records.load("late")).toEqual({ text: "3", parts: new Map([["part", "3"]]) });
+});
+
+test("a run waits for what an earlier one is still parking, and no longer than until that has failed", async () => {
+  await server.createDatabase("parking");
+  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/parking`, {
+    instance: crypto.randomUUID(),
+    answerMs: 1_000,
+  });
+  await new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7))).insert(storedConnector("held"));
+  const parking = new RunParking(open.database);
+  const key = crypto.randomUUID();
+  const cut = { key, parts: ["0", "1"], maxVersion: 1, isOfCopy: false };
+  const write = () => parking.answer("held", { kind: "cut", cut }, null).catch((error: unknown) => error);
+  const cuts = () => parking.answer("held", { kind: "cuts", after: null }, null);
+  await using holder = await server.connect("parking");
+  const hold = () => holder.query("begin; lock table millrace.request_cuts in share mode");
+  await hold();
+  const failing = write();
+  expect(await cuts()).toEqual({ cuts: [], ofCopies: [], next: null });
+  expect(await failing).toMatchObject({ code: "state_unavailable" });
+  await holder.query("commit");
+  await hold();
+  const writing = write();
+  const loading = cuts();
+  await Bun.sleep(300);
+  await holder.query("commit");
+  expect(await loading).toEqual({ cuts: [cut], ofCopies: [], next: null });
+  expect(await writing).toBeNull();
 });
 
 test("a query waits for a connection as long as others take", async () => {

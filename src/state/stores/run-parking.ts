@@ -55,16 +55,20 @@ interface CutRow {
 }
 
 export class RunParking {
+  /** Writes of each connector that have not ended. */
+  readonly #writing = new Map<string, Set<Promise<unknown>>>();
+
   constructor(private readonly database: Database) {}
 
-  /** Throws `lease_lost`, `state_unavailable`. */
+  /** What a run loads has all that earlier ones have written, also what is still being written. Throws `lease_lost`, `state_unavailable`. */
   async answer(connectorId: string, call: ParkingCall, term: Term): Promise<ParkingAnswer> {
     const write = async (work: (database: Database) => Promise<unknown>) => {
-      await stored(fenced(this.database, { connectorId, term }, work));
+      await this.#write(connectorId, stored(fenced(this.database, { connectorId, term }, work)));
       return null;
     };
     switch (call.kind) {
       case "load":
+        await this.#written(connectorId);
         return await stored(this.#load(connectorId, call.after));
       case "look":
         return await stored(this.#look(connectorId, call.askedSince, call.discardedSince));
@@ -79,6 +83,7 @@ export class RunParking {
       case "body":
         return await stored(this.#body(connectorId, call.id));
       case "cuts":
+        await this.#written(connectorId);
         return await stored(this.#cuts(connectorId, call.after));
       case "find-cut":
         return await stored(this.#findCut(connectorId, call.key));
@@ -111,13 +116,33 @@ export class RunParking {
     }
   }
 
-  /** The connector begins again: nothing that it sent before counts. Throws `lease_lost`. */
+  /**
+   * The connector begins again: nothing that it sent before counts. Waits for what a run that has ended is still writing, so that it is removed
+   * too. Throws `lease_lost`.
+   */
   async remove(connectorId: string, term: Term): Promise<void> {
+    await this.#written(connectorId);
     const remove = async (database: Database) => {
       await database.execute(sql`delete from ${parkedMessages} where connector_id = ${connectorId}`);
       await database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}`);
     };
     await stored(fenced(this.database, { connectorId, term }, remove));
+  }
+
+  async #write(connectorId: string, write: Promise<unknown>): Promise<void> {
+    const writing = this.#writing.getOrInsertComputed(connectorId, () => new Set());
+    writing.add(write);
+    try {
+      await write;
+    } finally {
+      writing.delete(write);
+      if (writing.size === 0) this.#writing.delete(connectorId);
+    }
+  }
+
+  /** A run may end without the answers to its writes. The state fails what it has not answered in time. */
+  async #written(connectorId: string): Promise<void> {
+    await Promise.allSettled(this.#writing.get(connectorId) ?? []);
   }
 
   async #load(connectorId: string, after: number): Promise<ParkedPage> {

@@ -273,6 +273,41 @@ for (const kind of databaseKinds) {
       },
     );
 
+    test("who looks at what is parked, or removes it, finds all that an ended run is still writing", async () => {
+      const { park, load, cuts } = await connector("slow");
+      const many = (from: number) =>
+        Array.from({ length: 300 }, (_, n) => message(from + n, { hashes: [n] }));
+      const writes = () => [
+        park(...many(0)),
+        ...many(2_000).map(({ id: key }) => {
+          const cut = { key, parts: ["0", "1"], maxVersion: 1, isOfCopy: false };
+          return state.parking.answer("slow", { kind: "cut", cut }, null);
+        }),
+      ];
+      const writing = Promise.all(writes());
+      const [{ entries }, known] = await Promise.all([load(), cuts()]);
+      expect([entries.length, known.cuts.length]).toEqual([300, 300]);
+      await writing;
+      const ids = many(0).map(({ id }) => id);
+      const delivering = state.parking.answer("slow", { kind: "delivered", ids }, null);
+      expect((await load()).entries.every(({ isSettled }) => isSettled)).toBe(true);
+      await delivering;
+      const last = Promise.all([park(...many(5_000)), ...writes()]);
+      await state.parking.remove("slow", null);
+      await last;
+      expect(await load()).toEqual({ entries: [], next: null });
+      expect(await cuts()).toEqual({ cuts: [], ofCopies: [], next: null });
+    });
+
+    test("a write that fails keeps nobody from what is parked", async () => {
+      const { park, load } = await connector("failed");
+      await park(message(1));
+      const call = { kind: "park", messages: [message(2)] } as const;
+      const failing = state.parking.answer("failed", call, 7).catch((error: unknown) => error);
+      expect((await load()).entries.length).toBe(1);
+      expect(await failing).toMatchObject({ code: "lease_lost" });
+    });
+
     test("versions of several rows come back", async () => {
       const { park, load } = await connector("versions");
       const versions = { minVersion: 1, maxVersion: 9, versions: [1, 5, 9], firstVersions: [5, 1] };
