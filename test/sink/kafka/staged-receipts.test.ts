@@ -7,6 +7,7 @@ import type { ChangedParts, SavedRecord } from "../../../src/connector/saved-rec
 import { ReceiptKeeping } from "../../../src/sink/delivery/receipts/receipt-keeping.ts";
 import { commitOf } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
+import { KafkaReceipts } from "../../../src/sink/kafka/receipts/kafka-receipts.ts";
 import { MessageReceipts } from "../../../src/sink/kafka/receipts/message-receipts.ts";
 import { dropStaged, StagedReceipts } from "../../../src/sink/kafka/receipts/staged-receipts.ts";
 import type { CheckpointStore } from "../../../src/sink/sink.ts";
@@ -179,6 +180,18 @@ test("a row whose transaction is not committed is being sent", async () => {
   expect(life.staged.find(question)).toMatchObject([{ state: "Sending", last_change: { op: "c" } }]);
   expect(life.staged.find({ ...question, key: ["2"] })).toEqual([]);
   life.keeping.book.close();
+});
+
+test("a session that ends before it has begun leaves what the state has", async () => {
+  const world = new World();
+  world.text = "mark";
+  const place = { maxAgeMs: 1e9, maxBytes: 1e9, ask: async () => {}, nowMs: () => 0 };
+  const log = { seal: async () => {}, waitFor: () => {} };
+  const receipts = new KafkaReceipts({
+    ...{ place, isTransactional: true, state: world.state, log, monotonic: () => 0 },
+  });
+  await receipts.close();
+  expect(world.text).toBe("mark");
 });
 
 test("a run without receipts drops what is staged, and nothing else", async () => {

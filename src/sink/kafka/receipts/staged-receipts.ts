@@ -48,8 +48,8 @@ export class StagedReceipts {
   #lastCommit: string | null = null;
   /** Names of what is staged, and is in the book or was dropped. */
   readonly #settled = new Set<string>();
-  /** What the state has of the sink beside. */
-  #text: () => string = () => "";
+  /** What the state has of the sink beside; null: nothing has begun. */
+  #text: (() => string) | null = null;
 
   constructor(private readonly options: StagedReceiptsOptions) {}
 
@@ -99,9 +99,9 @@ export class StagedReceipts {
     }
   }
 
-  /** Stores what is committed. */
+  /** Stores what is committed. Before `begin` that is nothing, and a save would erase what the state has. */
   async confirm(): Promise<void> {
-    await this.#save([]);
+    if (this.#text) await this.#save([]);
   }
 
   /** Messages of the row whose transaction is not known to be committed. */
@@ -140,7 +140,7 @@ export class StagedReceipts {
     const settled = [...this.#settled];
     const parts = new Map<string, string | null>(settled.map((name) => [name, null]));
     for (const { name, body } of pieces) parts.set(name, Buffer.from(body).toString("base64"));
-    await this.options.record.save(this.#text(), parts);
+    await this.options.record.save(this.#text!(), parts);
     for (const name of settled) this.#settled.delete(name);
   }
 }
