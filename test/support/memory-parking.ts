@@ -77,11 +77,13 @@ export class MemoryParking {
       case "uncut":
         for (const key of call.keys) this.cuts.delete(key);
         return null;
-      case "park":
+      case "park": {
+        // A statement does not see what it stores itself.
+        const before = new Map(this.kept);
         for (const message of call.messages) {
           if (this.kept.has(message.id)) continue;
           this.parkedEver.push(message);
-          const replaced = this.kept.get(message.replaces ?? "");
+          const replaced = before.get(message.replaces ?? "");
           const gone = replaced?.state === "parked" ? replaced : null;
           if (gone) this.kept.delete(gone.message.id);
           this.kept.set(message.id, {
@@ -92,6 +94,7 @@ export class MemoryParking {
           });
         }
         return null;
+      }
       case "look":
         return this.#look(call.askedSince, call.discardedSince);
       case "ask":

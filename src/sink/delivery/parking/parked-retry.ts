@@ -24,6 +24,8 @@ export interface ParkedRetryOptions {
   readonly everyMs: number;
   /** The retry of an earlier run met its refusal, and was ended by it: it goes along with no other message. Absent: none was. */
   readonly isHeld?: (entry: ParkedEntry) => boolean;
+  /** What has taken the place of the message with this id, and is parked. Absent: nothing ever does. */
+  readonly replacement?: (id: string) => ParkedEntry | null;
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly random: () => number;
@@ -51,6 +53,8 @@ export class ParkedRetry implements RetryView {
   #askedUntil: string | null = null;
   /** When the last of those that were discarded was. */
   #discardedUntil: string | null = null;
+  /** Of the last look: the next one is told some of them again. */
+  #discarded: ReadonlySet<string> = new Set();
   /** It is being noted that all were tried. */
   #noting: Promise<void> | null = null;
   #isStopping = false;
@@ -162,22 +166,34 @@ export class ParkedRetry implements RetryView {
     const wishes = await store.look(this.#askedUntil, this.#discardedUntil);
     const { wanted, askedUntil } = wishes;
     this.#discardedUntil = wishes.discardedUntil ?? this.#discardedUntil;
-    for (const id of wishes.discarded) this.#drop(entries.parked.get(id));
+    for (const id of wishes.discarded) this.#drop(id);
+    this.#discarded = new Set(wishes.discarded);
     for (const entry of entries.takeReleased()) if (entries.parked.get(entry.id)) this.#want(entry);
     if (askedUntil !== null) this.#askedUntil = askedUntil;
     for (const id of wanted) {
-      const entry = entries.parked.get(id);
+      const entry = entries.parked.get(id) ?? this.#replacement(id);
       if (entry) this.#want(entry);
     }
     this.#pump();
   }
 
-  /** It was discarded. An attempt that is under way ends as it ends. */
-  #drop(entry: ParkedEntry | undefined): void {
-    if (!entry) return;
+  /** It was discarded. An attempt that is under way ends as it ends. What took its place before that was known goes as what waits behind it. */
+  #drop(id: string): void {
+    const entry = this.options.entries.parked.get(id);
+    if (!entry) {
+      const replacement = this.#discarded.has(id) ? null : this.#replacement(id);
+      if (replacement) this.#want(replacement);
+      return;
+    }
     const sending = this.#sending.get(entry);
     if (sending) sending.abort(new Error("discarded"));
     else this.#leave(entry);
+  }
+
+  /** The state may not know yet that another message has taken the place of this one. */
+  #replacement(id: string): ParkedEntry | null {
+    const { entries, replacement } = this.options;
+    return entries.has(id) ? null : (replacement?.(id) ?? null);
   }
 
   /** What has to go before it goes first. */

@@ -72,6 +72,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
       // With transactions the state is told after the commit.
       store: { ...store, ...(taken ? {} : { delivered: async () => {} }), tried: this.#tried },
       isHeld: (entry) => this.refused.isHeld(entry.id),
+      replacement: (id) => this.parking.lastOfCopies(id),
       attempt: this.#attempt,
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,

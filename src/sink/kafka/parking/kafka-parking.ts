@@ -43,6 +43,9 @@ export function isRefusal(error: unknown): error is MillraceError {
 }
 
 interface Waiting {
+  readonly id: string;
+  /** Of the message that it takes the place of. */
+  readonly replaces: string | null;
   /** Null: brokers have refused nothing. */
   readonly name: string | null;
   readonly message: Promise<ParkedMessage>;
@@ -99,9 +102,14 @@ export class KafkaParking {
 
   /** The same row of a copy, as of another point. Null: none is parked, or it is being sent. */
   #earlier(id: string, { context: { snapshot } }: PlannedRow): ParkedEntry | null {
-    const earlier = snapshot ? this.#ofCopies.get(nameOfParked({ id, isOfCopy: true })) : undefined;
-    if (!earlier || this.entries.parked.get(earlier.id) !== earlier) return null;
-    return this.retry?.isUnderWay(earlier) ? null : earlier;
+    const earlier = snapshot ? this.lastOfCopies(id) : null;
+    return earlier && !this.retry?.isUnderWay(earlier) ? earlier : null;
+  }
+
+  /** What is parked of the row of a copy that has this id as of some point. Null: nothing is. */
+  lastOfCopies(id: string): ParkedEntry | null {
+    const last = this.#ofCopies.get(nameOfParked({ id, isOfCopy: true }));
+    return last && this.entries.parked.get(last.id) === last ? last : null;
   }
 
   /** No message of the row can be sent. Throws `error` where nothing is parked, and `parking_full`. */
@@ -169,7 +177,8 @@ export class KafkaParking {
       ...{ ...entry, ...facts, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
       body: new Uint8Array(compressed),
     }));
-    this.#waiting.push({ name: refused.isEmpty ? null : rowsName, message, bytes: body.length });
+    const refusedName = refused.isEmpty ? null : rowsName;
+    this.#waiting.push({ id, replaces, name: refusedName, message, bytes: body.length });
     this.#waitingBytes += body.length;
     this.#parked++;
     if (!this.#isStoring) void this.#store();
@@ -182,7 +191,7 @@ export class KafkaParking {
     this.#isStoring = true;
     try {
       while (this.#waiting.length > 0) {
-        const some = this.#waiting.splice(0, mostTogether);
+        const some = this.#waiting.splice(0, countTogether(this.#waiting));
         await store.park(await Promise.all(some.map(({ message }) => message)));
         await refused.forget(some.flatMap(({ name }) => name ?? []));
         for (const { bytes } of some) this.#waitingBytes -= bytes;
@@ -198,6 +207,16 @@ export class KafkaParking {
       for (const { settled } of this.#waiters.splice(0)) settled.reject(error);
     }
   }
+}
+
+/** How many of them one statement parks. It does not see what it parks itself, so what takes the place of that goes with the next one. */
+function countTogether(waiting: readonly Waiting[]): number {
+  const ids = new Set<string | null>();
+  for (const { id, replaces } of waiting) {
+    if (ids.size === mostTogether || ids.has(replaces)) break;
+    ids.add(id);
+  }
+  return ids.size;
 }
 
 /** None: it may be any row of the table. */

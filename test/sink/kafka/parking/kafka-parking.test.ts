@@ -2,124 +2,16 @@
 // note has left, and what waits behind it.
 
 import { expect, test } from "bun:test";
-import type { ChangeBatch } from "../../../../src/change/change-batch.ts";
-import { lsn } from "../../../../src/change/lsn.ts";
-import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
-import { CopyRows } from "../../../../src/sink/delivery/copy/copy-rows.ts";
-import { sleep } from "../../../../src/sink/delivery/order/sleep.ts";
-import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
-import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
-import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
-import type { StreamOutlet } from "../../../../src/sink/delivery/transport.ts";
-import { MessageWriter } from "../../../../src/sink/kafka/message-writer.ts";
-import { isRefusal } from "../../../../src/sink/kafka/parking/kafka-parking.ts";
-import { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
-import type { MessageRow } from "../../../../src/sink/kafka/parking/refused-records.ts";
-import type { ProducerLog } from "../../../../src/sink/kafka/produce/producer-log.ts";
-import { batches, type FixtureChange, transaction } from "../../../support/batch-fixture.ts";
-import { insert, settings, table, tooLarge } from "../../../support/kafka/parking-table.ts";
+import { ParkingSession } from "../../../support/kafka/parking-session.ts";
+import { insert } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-
-class Session {
-  readonly added: string[] = [];
-  readonly failures: string[] = [];
-  commits = 0;
-  readonly set: KafkaParkingSet;
-  readonly #writer: MessageWriter;
-  /** Of the message that was added last. */
-  #row: MessageRow | null = null;
-
-  constructor(parking: MemoryParking, retryEveryMs = 0) {
-    const store = parkingStoreOf(async (call) => parking.answer(call));
-    const events = {
-      ...{ retrying: () => {}, warning: () => {} },
-      commit: () => {
-        this.commits++;
-      },
-      failed: (error: MillraceError) => this.failures.push(error.code),
-    };
-    const add = async (_: unknown, row: PlannedRow, id: string, added: () => void) => {
-      const { starts, lengths } = row.after;
-      this.added.push(new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!)));
-      expect(id).toHaveLength(36);
-      added();
-    };
-    const place = { connectorId: "rig", store };
-    const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken: null };
-    const { connectorId, sender } = settings;
-    this.set = new KafkaParkingSet(
-      { connectorId, sender, parking: { ...settings.parking, retryEveryMs } },
-      ...([events, tools] as const),
-    );
-    const log = {
-      add: (...message: Parameters<ProducerLog["add"]>) => {
-        this.#row = message[4] ?? null;
-      },
-    };
-    this.#writer = new MessageWriter(log, settings.messages, settings.maxMessageBytes, this.set.refused);
-  }
-
-  /** The broker refuses what was sent last. */
-  async brokerRefuses(): Promise<void> {
-    expect(await this.set.refuse(this.#row, "the broker says no")).toBe(true);
-  }
-
-  /** Of the row before what is written. */
-  lastVersion = 1n;
-
-  /** Rows that hold "large" are refused. Returns those that are sent. */
-  write(...changes: FixtureChange[]): string[] {
-    const rows = new ChangeRows(Number(this.lastVersion), settings.encoding, [], null);
-    return this.#send(changes, (batch, i, outlet) => rows.add(batch, i, table, outlet));
-  }
-
-  /** As `write`: rows of a copy, as of a point. */
-  copy(atMs: number, ...rows: FixtureChange[]): string[] {
-    const origin = { version: atMs * 1_000, timeUs: atMs * 1_000, lsn: lsn(1n) };
-    const copied = new CopyRows(table, origin, null);
-    return this.#send(rows, (batch, i, outlet) => copied.add(batch, i, outlet));
-  }
-
-  #send(
-    changes: FixtureChange[],
-    add: (batch: ChangeBatch, i: number, outlet: StreamOutlet) => unknown,
-  ): string[] {
-    const sent: string[] = [];
-    const outlet = {
-      addRow: (_: unknown, row: PlannedRow) => {
-        const { starts, lengths } = row.after;
-        const text = new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
-        if (this.set.parking.takes(table, row)) return;
-        try {
-          if (text.includes("large")) throw tooLarge;
-          this.#writer.addRow(table, row);
-          sent.push(text);
-        } catch (error) {
-          if (!isRefusal(error)) throw error;
-          this.set.parking.refuse(table, row, error);
-        }
-      },
-      ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
-      ...{ hasCapacity: true, untilCapacity: async () => {} },
-    };
-    const from = { resumeLsn: lsn(1n), partial: null, lastVersion: this.lastVersion };
-    for (const batch of batches([transaction(1, changes)], { from }))
-      for (let i = 0; i < batch.count; i++) add(batch, i, outlet);
-    return sent;
-  }
-
-  async end(): Promise<void> {
-    await this.set.stored();
-    await this.set.retry.stop(AbortSignal.timeout(1_000));
-  }
-}
 
 const changes = [insert(1, "a"), insert(2, "large"), insert(2, "b"), insert(3, "c")];
 
 test("what is refused waits with what comes later of its key, and is known when it comes again", async () => {
   const parking = new MemoryParking();
-  const first = new Session(parking);
+  const first = new ParkingSession(parking);
   await first.set.begin([]);
   expect(first.write(...changes)).toEqual(["a", "c"]);
   await first.set.stored();
@@ -128,7 +20,7 @@ test("what is refused waits with what comes later of its key, and is known when 
     ["behind", '[{"id":2}]'],
   ]);
   await first.set.retry.stop(AbortSignal.timeout(1_000));
-  const next = new Session(parking);
+  const next = new ParkingSession(parking);
   await next.set.begin([]);
   expect(next.write(...changes)).toEqual(["a", "c"]);
   await next.set.stored();
@@ -147,14 +39,14 @@ test("what is refused waits with what comes later of its key, and is known when 
 
 test("a message that was committed, and that the state takes for parked, is not sent again", async () => {
   const parking = new MemoryParking();
-  const first = new Session(parking);
+  const first = new ParkingSession(parking);
   await first.set.begin([]);
   first.write(...changes);
   await first.set.stored();
   parking.ask(({ cause }) => cause === "refused");
   const [large] = parking.parked.map(({ message }) => message.id);
   await first.set.retry.stop(AbortSignal.timeout(1_000));
-  const next = new Session(parking);
+  const next = new ParkingSession(parking);
   await next.set.begin([large!]);
   expect(next.write(...changes)).toEqual(["a", "c"]);
   await waitFor("what waited behind it", () => next.added.length === 1, { timeoutMs: 5_000 });
@@ -163,7 +55,7 @@ test("a message that was committed, and that the state takes for parked, is not 
 });
 
 test("full: the row that has no place says so", async () => {
-  const session = new Session(new MemoryParking());
+  const session = new ParkingSession(new MemoryParking());
   await session.set.begin([]);
   const many = [1, 2, 3, 4].map((id) => insert(id, "large"));
   expect(() => session.write(...many)).toThrow("Parking is full: 3 messages");
@@ -172,20 +64,20 @@ test("full: the row that has no place says so", async () => {
 
 test("a row whose version was raised by what was never committed goes before later ones of its key", async () => {
   const parking = new MemoryParking();
-  const first = new Session(parking);
+  const first = new ParkingSession(parking);
   await first.set.begin([]);
   first.lastVersion = 2n ** 52n;
   expect(first.write(insert(2, "large"))).toEqual([]);
   await first.set.stored();
   await first.set.retry.stop(AbortSignal.timeout(1_000));
-  const next = new Session(parking);
+  const next = new ParkingSession(parking);
   await next.set.begin([]);
   expect(next.write(insert(2, "large"), insert(2, "b"), insert(3, "c"))).toEqual(["c"]);
   await next.set.retry.stop(AbortSignal.timeout(1_000));
 });
 
 const wide = "wide".padEnd(300);
-const refusedOnce = async (session: Session, write: () => string[]) => {
+const refusedOnce = async (session: ParkingSession, write: () => string[]) => {
   await session.set.begin([]);
   expect(write()).toEqual([wide]);
   await session.brokerRefuses();
@@ -194,9 +86,9 @@ const refusedOnce = async (session: Session, write: () => string[]) => {
 
 test("what a broker refused is parked when it comes again, and later changes of the row are sent once it is taken", async () => {
   const parking = new MemoryParking();
-  const first = new Session(parking);
+  const first = new ParkingSession(parking);
   await refusedOnce(first, () => first.write(insert(2, wide)));
-  const next = new Session(parking);
+  const next = new ParkingSession(parking);
   await next.set.begin([]);
   expect(next.write(insert(2, wide), insert(3, wide))).toEqual([wide]);
   await next.set.stored();
@@ -207,7 +99,7 @@ test("what a broker refused is parked when it comes again, and later changes of 
   await waitFor("the state to know", () => parking.parked.length === 0);
   await next.end();
   // A change that differs in its last bytes alone, in a later session.
-  const last = new Session(parking);
+  const last = new ParkingSession(parking);
   await last.set.begin([]);
   expect(last.write(insert(2, wide), insert(2, `${wide.slice(1)}!`))).toEqual([`${wide.slice(1)}!`]);
   expect(parking.cuts.size).toBe(0);
@@ -216,51 +108,18 @@ test("what a broker refused is parked when it comes again, and later changes of 
 
 test("a row of a copy that a broker refused is parked when it is read again, as of another point", async () => {
   const parking = new MemoryParking();
-  const first = new Session(parking);
+  const first = new ParkingSession(parking);
   await refusedOnce(first, () => first.copy(1_000, insert(2, wide)));
-  const next = new Session(parking);
+  const next = new ParkingSession(parking);
   await next.set.begin([]);
   expect(next.copy(2_000, insert(2, wide), insert(3, "c"))).toEqual(["c"]);
   await next.end();
   expect([parking.parked.length, parking.cuts.size]).toEqual([1, 0]);
 });
 
-test("a row of a copy that is read again takes the place of what was parked of it, behind changes that came since", async () => {
-  const parking = new MemoryParking();
-  const first = new Session(parking);
-  await first.set.begin([]);
-  expect(first.copy(1_000, insert(1, "large"), insert(2, "large"))).toEqual([]);
-  first.lastVersion = 1_500_000n;
-  expect(first.write(insert(2, "b"))).toEqual([]);
-  await first.end();
-  // Others are parked in its place, though the parking is full.
-  for (const atMs of [2_000_000_000_000, 3_000_000_000_000]) {
-    const next = new Session(parking);
-    await next.set.begin([]);
-    expect(next.copy(atMs, insert(1, "large"), insert(2, "large too"), insert(3, "c"))).toEqual(["c"]);
-    // As of the same point it is the same.
-    expect(next.copy(atMs, insert(1, "large"), insert(2, "large too"))).toEqual([]);
-    await next.end();
-  }
-  const kept = parking.parked.map(({ message, attempts }) => [message.keys, message.cause, attempts.length]);
-  expect(kept).toEqual([
-    ['[{"id":2}]', "behind", 0],
-    ['[{"id":1}]', "refused", 1],
-    ['[{"id":2}]', "refused", 1],
-  ]);
-  const last = new Session(parking);
-  await last.set.begin([]);
-  last.copy(3_000_000_000_000, insert(1, "large"), insert(2, "large too"));
-  last.set.passed(Number.MAX_SAFE_INTEGER, false);
-  parking.ask();
-  await waitFor("the retry", () => last.added.length === 3, { timeoutMs: 5_000 });
-  expect(last.added.filter((text) => text !== "large")).toEqual(["b", "large too"]);
-  await last.end();
-});
-
 test("a commit waits for what was parked before it, and not for what is parked meanwhile", async () => {
   const parking = new MemoryParking();
-  const session = new Session(parking);
+  const session = new ParkingSession(parking);
   await session.set.begin([]);
   let id = 1;
   const answer = parking.answer.bind(parking);
@@ -278,8 +137,12 @@ test("a commit waits for what was parked before it, and not for what is parked m
 });
 
 /** A session that has sent these again, and has committed nothing. */
-async function retrying(parking: MemoryParking, texts: readonly string[], everyMs = 0): Promise<Session> {
-  const session = new Session(parking, everyMs);
+async function retrying(
+  parking: MemoryParking,
+  texts: readonly string[],
+  everyMs = 0,
+): Promise<ParkingSession> {
+  const session = new ParkingSession(parking, everyMs);
   await session.set.begin([]);
   session.set.passed(Number.MAX_SAFE_INTEGER, false);
   await waitFor("the retry", () => session.added.length >= texts.length, { timeoutMs: 5_000 });
@@ -288,7 +151,7 @@ async function retrying(parking: MemoryParking, texts: readonly string[], everyM
 }
 
 async function parkAll(parking: MemoryParking): Promise<void> {
-  const session = new Session(parking);
+  const session = new ParkingSession(parking);
   await session.set.begin([]);
   session.write(insert(1, "large 1"), insert(2, "large 2"), insert(1, "behind 1"));
   await session.end();
