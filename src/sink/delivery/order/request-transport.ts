@@ -128,6 +128,7 @@ export class RequestTransport implements Transport {
   }
 
   chunk({ sent, isIncremental, maxRows }: ChunkOutletOptions): Outlet {
+    const book = this.receipts?.keeping.book;
     const { scheduler, settings } = this;
     const { batch } = settings;
     const most = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxRows);
@@ -143,9 +144,13 @@ export class RequestTransport implements Transport {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       seal: () => plan.sealAll().forEach(submit),
       get hasCapacity() {
-        return isIncremental ? scheduler.hasCopyCapacity : scheduler.hasCapacity;
+        const isFree = isIncremental ? scheduler.hasCopyCapacity : scheduler.hasCapacity;
+        return isFree && (book?.hasSpace ?? true);
       },
-      untilCapacity: () => (isIncremental ? scheduler.untilCopyCapacity() : scheduler.untilCapacity()),
+      untilCapacity: async () => {
+        await (isIncremental ? scheduler.untilCopyCapacity() : scheduler.untilCapacity());
+        if (!scheduler.isOver) await book?.untilSpace();
+      },
     };
   }
 
