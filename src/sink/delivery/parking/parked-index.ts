@@ -105,6 +105,14 @@ export class ParkedIndex {
     return true;
   }
 
+  /** The last message of each chain that a row with these hashes joins. No hash: of all chains of the table. */
+  lastOf(schema: string, table: string, hashes: readonly number[]): readonly ParkedEntry[] {
+    const found = this.#tables.get(tableKey(schema, table));
+    if (!found) return [];
+    const chains = hashes.length === 0 ? found.chains.values() : hashes.map((hash) => found.chains.get(hash));
+    return [found.wide, ...chains].flatMap((chain) => chain?.entries.at(-1)?.entry ?? []);
+  }
+
   /** The first message that a row waits behind; null: it need not wait. One that came before the message does not. */
   ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
     const found = this.#tables.get(tableKey(schema, table));

@@ -59,7 +59,7 @@ export class Parking implements UndeliverableRequests {
   readonly #cuts: RequestCuts;
   /** Messages on their way to the state. */
   readonly #storing = new Map<string, Promise<void>>();
-  readonly #uncertain = new UncertainKeys();
+  readonly #uncertain: UncertainKeys;
   /** Requests of the stream up to there may have been sent by an earlier run; null: none has been. */
   #sentUntil: Position | null = null;
   /** Set where both are made. */
@@ -68,6 +68,7 @@ export class Parking implements UndeliverableRequests {
   constructor(private readonly options: ParkingOptions) {
     this.#cuts = new RequestCuts(options.store);
     this.entries = new ParkedEntries(options);
+    this.#uncertain = new UncertainKeys(this.entries);
   }
 
   get parked(): ParkedIndex {
@@ -85,7 +86,6 @@ export class Parking implements UndeliverableRequests {
   /** Requests up to there may have been sent by an earlier run. */
   replaysUntil(position: Position | null): void {
     this.#sentUntil = position;
-    if (position === null) this.#uncertain.clear();
   }
 
   get isIdle(): boolean {
@@ -254,8 +254,8 @@ export class Parking implements UndeliverableRequests {
     const { store, changed } = this.options;
     const entries = requests.map(entryOf);
     for (const entry of entries) {
-      this.parked.add(entry);
       if (mayHaveArrived || this.#uncertain.has(entry)) this.#uncertain.add(entry);
+      this.parked.add(entry);
     }
     const attempts = cause === "behind" ? [] : work.notes;
     const storing = this.#store(requests, { cause, attempts, mayHaveArrived }, store);

@@ -2,28 +2,24 @@
 // one of them is not answered this time and is parked, those behind it may have arrived too: their rows must not go out under other keys.
 
 import type { ParkedEntry } from "../../../connector/parking.ts";
-import { tableKey } from "../table-key.ts";
+import type { ParkedEntries } from "./parked-entries.ts";
 
 type Keys = Pick<ParkedEntry, "schema" | "table" | "hashes">;
 
 export class UncertainKeys {
-  /** By table. Null: all of its keys. */
-  readonly #tables = new Map<string, Set<number> | null>();
+  /** Weak: one that is parked no more, and whose rows never come again, is forgotten. */
+  readonly #messages = new WeakSet<ParkedEntry>();
 
-  add({ isWide, ...keys }: Keys & Pick<ParkedEntry, "isWide">): void {
-    const name = tableKey(keys.schema, keys.table);
-    if (isWide) this.#tables.set(name, null);
-    const known = this.#tables.getOrInsertComputed(name, () => new Set());
-    for (const hash of known ? keys.hashes : []) known?.add(hash);
+  constructor(private readonly entries: Pick<ParkedEntries, "parked" | "settled">) {}
+
+  add(entry: ParkedEntry): void {
+    this.#messages.add(entry);
   }
 
-  has(keys: Keys): boolean {
-    const known = this.#tables.get(tableKey(keys.schema, keys.table));
-    if (known === undefined) return false;
-    return known === null || keys.hashes.length === 0 || keys.hashes.some((hash) => known.has(hash));
-  }
-
-  clear(): void {
-    this.#tables.clear();
+  /** Of a message: before it is parked. Each one behind an uncertain one is added, so the last one of a chain tells. */
+  has({ schema, table, hashes }: Keys): boolean {
+    const { parked, settled } = this.entries;
+    const isUncertain = (entry: ParkedEntry) => this.#messages.has(entry);
+    return [parked, settled].some((index) => index.lastOf(schema, table, hashes).some(isUncertain));
   }
 }
