@@ -41,7 +41,7 @@ export function addParked(program: Command): void {
   const before = ["--before <time>", "parked before this time alone: RFC 3339"] as const;
   addTo(parked, "list <connector>", "What is parked, in the order in which it was.")
     .option(...table)
-    .option("--discarded", "what was discarded in the last 7 days")
+    .option("--discarded", "what was discarded in the last 7 days, or longer ago")
     .option("--limit <count>", "of a page: 1 to 1000")
     .option("--after <place>", "the page after this place")
     .action((connector: string, flags: CommonFlags & ListFlags) =>

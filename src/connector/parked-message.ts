@@ -22,7 +22,8 @@ export const ParkedSchema = strictObject({
   schema: Type.String(),
   table: Type.String(),
   state: oneOf(parkedStates, {
-    description: "`Asked`: it is to be sent again. `Discarded` ones are kept for 7 days, without body.",
+    description:
+      "`Asked`: it is to be sent again. `Discarded` ones are kept for 7 days at least, without body.",
   }),
   cause: oneOf(["refused", "exhausted", "behind"], {
     description:
@@ -84,7 +85,7 @@ export interface ParkedPageRequest {
   readonly isDiscarded: boolean;
 }
 
-/** A message that has a row, which is parked, or was discarded in the last 7 days. */
+/** A message that has a row, which is parked, or was discarded: for 7 days at least, and as long as receipts may say that it is parked. */
 export interface KeyedParked {
   readonly id: string;
   readonly isDiscarded: boolean;

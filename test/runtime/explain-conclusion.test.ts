@@ -94,6 +94,19 @@ test("a message that was refused once more just after it was discarded is discar
   ]);
 });
 
+test("a message that arrived though it was discarded meanwhile is delivered", () => {
+  const gone = delivery("k2", "discarded", change("0/20"));
+  const arrived = { ...delivery("k2", "delivered", null), at: "2026-01-31T12:00:00.000Z" };
+  const parked = delivery("k2", "parked", change("0/20"));
+  expect(of({ deliveries: [gone, arrived, parked] })).toEqual(["Delivered", true, "0/20"]);
+  expect(conclude({ deliveries: [gone, arrived], parked: [], open: [], hours: 24 }).summary).toEndWith(
+    "was delivered at 2026-01-31T12:00:00.000Z with 200.",
+  );
+  // Of other messages that says nothing.
+  const other = delivery("k1", "delivered", change("0/10"));
+  expect(of({ deliveries: [gone, other] })).toEqual(["Discarded", false, "0/20"]);
+});
+
 test("nothing is guessed", () => {
   expect(of({})).toEqual(["Unknown", false, null]);
   const { summary } = conclude({ deliveries: [], parked: [], open: null, hours: 0 });

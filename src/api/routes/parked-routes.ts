@@ -25,7 +25,7 @@ const details = {
     summary: "List what is parked of a connector",
     description:
       "Messages that were refused, or whose retries were used up, and those that wait behind them; in the order in which they were " +
-      "parked. `next` is the `after` of the next page. With `state=Discarded`: those that were discarded in the last 7 days.",
+      "parked. `next` is the `after` of the next page. With `state=Discarded`: those that were discarded, for 7 days at least.",
   },
   getParked: {
     operationId: "getParked",
@@ -53,7 +53,7 @@ const details = {
     tags,
     summary: "Discard a parked message",
     description:
-      "Its rows are never sent. What waits behind it is. Who asked for it, and when, is kept for 7 days.",
+      "Its rows are never sent. What waits behind it is. Who asked for it, and when, is kept for 7 days at least.",
   },
   discardAllParked: {
     operationId: "discardAllParked",

@@ -71,13 +71,13 @@ function stateOf({ deliveries, parked, open }: KnownOfRow): Explanation["state"]
   }
 }
 
-/** A message may be refused once more just after it was discarded. */
+/** A message that is discarded amid a retry may be refused once more, or arrive: a receipt has the time at which its attempt began. */
 function newestOf(deliveries: KnownOfRow["deliveries"]): ExplainedDelivery | undefined {
   const [newest] = deliveries;
-  if (newest?.outcome !== "parked") return newest;
-  const isGone = ({ outcome, idempotency_key: key }: ExplainedDelivery) =>
-    outcome === "discarded" && key === newest.idempotency_key;
-  return deliveries.find(isGone) ?? newest;
+  if (newest?.outcome !== "parked" && newest?.outcome !== "discarded") return newest;
+  const ofMessage = deliveries.filter(({ idempotency_key: key }) => key === newest.idempotency_key);
+  const gone = ofMessage.find(({ outcome }) => outcome === "discarded");
+  return gone ? (ofMessage.find(({ outcome }) => outcome === "delivered") ?? gone) : newest;
 }
 
 const operations: Readonly<Record<string, string>> = {

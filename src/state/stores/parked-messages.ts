@@ -77,8 +77,9 @@ export class ParkedMessages {
   }
 
   /**
-   * Messages that have a row, or that it waits behind, in their order. `hash`: `identityHash` of the key, unsigned, which later rows are found
-   * to wait by, however the key is written. Null: it is not known, and a number may be written as a text.
+   * Messages that have a row, or that it waits behind: those that are parked, in their order, then those that were discarded, the newest
+   * first; at most 1,000. `hash`: `identityHash` of the key, unsigned, which later rows are found to wait by, however the key is written.
+   * Null: it is not known, and a number may be written as a text.
    */
   async ofKey(
     connectorId: string,
@@ -97,7 +98,8 @@ export class ParkedMessages {
         this.database,
         sql`select ${columns} from ${parkedMessages}
           where connector_id = ${connectorId} and schema_name = ${schema} and table_name = ${name}
-          and state <> 'delivered' and ${mayHaveKey} order by ${parkedMessages.sequence} limit 1000`,
+          and state <> 'delivered' and ${mayHaveKey}
+          order by state desc, case state when 'parked' then sequence else -sequence end limit 1000`,
       ),
     );
     return rows.map((row) => ({

@@ -11,8 +11,9 @@ import {
 } from "../../connector/parking.ts";
 import { type Database, rowsOf } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
+import { receiptsSince } from "./receipt-store.ts";
 
-/** How long a discard stays on record, and what is left of copies. */
+/** How long a discard stays on record at least, and what is left of copies. */
 const retention = sql.raw("interval '7 days'");
 
 /** One that is there was made before the run died. */
@@ -105,7 +106,8 @@ export async function sweep(
   await database.execute(sql`delete from ${parkedMessages}
     where ${ofConnector} and state <> 'parked' and state = 'delivered' and ${isOver(isOld)}`);
   await database.execute(sql`delete from ${parkedMessages}
-    where ${ofConnector} and state <> 'parked' and state = 'discarded' and is_passed and ${isOld}`);
+    where ${ofConnector} and state <> 'parked' and state = 'discarded' and is_passed and ${isOld}
+    and ended_at < coalesce(${receiptsSince(connectorId)}, 'infinity')`);
   await database.execute(sql`update ${parkedMessages} set is_passed = true
     where ${ofConnector} and state <> 'parked' and state = 'discarded' and not is_passed and ${isOver(isOld)}`);
   await database.execute(sql`delete from ${requestCuts}

@@ -1,7 +1,7 @@
 // Receipts in the state: finds the batches that may hold a key, and removes what is too old or too much. They are written with the record of
 // their connector's sink, by record-store.ts.
 
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import type { ReceiptCall, ReceiptTable } from "../../connector/receipts.ts";
 import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
@@ -99,6 +99,14 @@ export class ReceiptStore {
     );
     return new Map(rows.map(({ id, bytes }) => [id, bytes]));
   }
+}
+
+/**
+ * SQL: the time from which on a message may have receipts that say it is parked; null: there are none. The day is for an attempt that was
+ * under way when the message was discarded, and was refused after that.
+ */
+export function receiptsSince(connectorId: string): SQL {
+  return sql`(select began_at - interval '1 day' from ${receipts} where connector_id = ${connectorId} order by ${receipts.id} limit 1)`;
 }
 
 async function putTables(

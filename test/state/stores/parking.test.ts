@@ -76,6 +76,16 @@ for (const kind of databaseKinds) {
       expect(await found("strict", { id: "7" }, 1234)).toEqual([idOf(3)]);
     });
 
+    test("a message that is parked is found for its key, however many were discarded before it, and the newest of these", async () => {
+      const { park } = await connector("many");
+      await park(...Array.from({ length: 1_001 }, (_, n) => message(n, { hashes: [7] })));
+      await state.parked.discard("many", {}, "ann");
+      await park(message(1_001, { hashes: [7] }), message(1_002, { hashes: [7] }));
+      const row = { schema: "public", name: "orders", key: { id: "7" } };
+      const found = (await state.parked.ofKey("many", row, 7)).map(({ id }) => id);
+      expect(found.slice(0, 4)).toEqual([1_001, 1_002, 1_000, 999].map(idOf));
+    });
+
     test("a message is there as it was parked, once", async () => {
       const { park, load } = await connector("one");
       await park(message(2), message(1));

@@ -1,13 +1,16 @@
 // Receipts over both databases: stored with the record under its term, found by key, and removed by age and size.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { sql } from "drizzle-orm";
 import { lsn } from "../../../src/change/lsn.ts";
+import type { ParkedMessage } from "../../../src/connector/parking.ts";
 import { noReceipts, type ReceiptBatches } from "../../../src/connector/receipts.ts";
 import { textsDigest } from "../../../src/sink/delivery/receipts/key-digest.ts";
 import { filterKey, filterProbes, tableHash } from "../../../src/sink/delivery/receipts/key-filter.ts";
 import { decodeBody } from "../../../src/sink/delivery/receipts/receipt-body.ts";
 import { ReceiptBook } from "../../../src/sink/delivery/receipts/receipt-book.ts";
 import { ReceiptRows, rowsWith } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
+import type { Database } from "../../../src/state/database.ts";
 import type { State } from "../../../src/state/open-state.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
 import { databaseKinds, StateOver } from "../../support/state-over.ts";
@@ -148,6 +151,41 @@ for (const kind of databaseKinds) {
       expect(await found(1)).toBe(1);
       await state.connectors.remove("gone", null);
       expect(await found(1)).toBe(0);
+    });
+
+    test("a discard stays on record for 7 days, and for as long as a receipt may say that its message is parked", async () => {
+      const { save } = await connector("discards");
+      const { database } = state.parking as unknown as { readonly database: Database };
+      const id = Bun.randomUUIDv7();
+      const versions = { minVersion: 1, maxVersion: 1, versions: null, firstVersions: null };
+      const message: ParkedMessage = {
+        ...{ id, schema: "public", table: "orders", keys: "[]", hashes: [1], isWide: false, isOfCopy: false },
+        ...{ ...versions, rows: 1, bytes: 1, body: new Uint8Array(1), firstLsn: "0/1", committedAtMs: 1 },
+        ...{ cause: "refused", attempts: [], mayHaveArrived: false },
+      };
+      await state.parking.answer("discards", { kind: "park", messages: [message] }, null);
+      await state.parked.discard("discards", { id }, "ann");
+      const isOnRecordAfter = async (days: number) => {
+        await database.execute(sql`update millrace.parked_messages
+          set ended_at = clock_timestamp() - ${days}::float8 * interval '1 day' where id = ${id}::uuid`);
+        // The first one notes that its rows do not come again.
+        for (let i = 0; i < 2; i++)
+          await state.parking.answer("discards", { kind: "sweep", version: 1, areCopiesOpen: false }, null);
+        return (await state.parked.find("discards", id, false)) !== null;
+      };
+      const book = bookAt(() => Date.now() - 40 * 86_400_000);
+      add(book, [1], Date.now());
+      await save(book.take());
+      expect(await isOnRecordAfter(39)).toBe(true);
+      // A retry that was under way at the discard may have been refused after it.
+      expect(await isOnRecordAfter(40.5)).toBe(true);
+      await state.receipts.answer(
+        "discards",
+        { kind: "prune", maxAgeMs: 30 * 86_400_000, maxBytes: 1e9 },
+        null,
+      );
+      expect(await isOnRecordAfter(6)).toBe(true);
+      expect(await isOnRecordAfter(8)).toBe(false);
     });
 
     test("one among a million is found in less than a second", async () => {

@@ -99,7 +99,7 @@ function ParkedDialog({ entry, wish: { what, message }, onDone, onClose }: Parke
         {named}
         <p>
           {message ? "Its rows are" : "The rows are"} never sent, and cannot be brought back from here. Who
-          asked for it, and when, is kept for 7 days.
+          asked for it, and when, is kept for 7 days at least.
         </p>
         {message && <p class="small soft">What waits behind it is sent.</p>}
       </Confirm>

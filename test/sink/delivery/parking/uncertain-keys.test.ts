@@ -25,7 +25,7 @@ function make() {
   const has = (...hashes: number[]) => uncertain.has({ schema: "public", table: "t", hashes });
   const sweep = (version: number) => {
     clock.ms += 1e9;
-    entries.sweep(version, false);
+    entries.sweep(version, false, false);
   };
   return { entries, park, has, sweep };
 }
