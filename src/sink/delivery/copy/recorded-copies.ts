@@ -148,8 +148,8 @@ export class RecordedCopies implements ChangeWatch {
   }
 
   /**
-   * Returns what takes back what `change` records of the table. Left as it is what has changed otherwise since: a table that is no longer selected,
-   * or has come to be another, is not copied.
+   * Returns what takes back what `change` records of the table, unless that has changed otherwise since: a table that is no longer selected, or has
+   * come to be another, is not copied.
    */
   undoable(name: string, change: () => void): () => void {
     const entries = () => {
@@ -162,9 +162,12 @@ export class RecordedCopies implements ChangeWatch {
     return () => {
       const { copied, chunked } = this.keeper.record;
       const now = entries();
-      if (now.copied === made.copied) this.keeper.change({ copied: withEntry(copied, name, before.copied) });
-      if (now.chunked === made.chunked)
-        this.keeper.change({ chunked: withEntry(chunked, name, before.chunked) });
+      // Both tell it together: that `change` forgot the ranges looks the same after the table was deselected.
+      if (now.copied !== made.copied || now.chunked !== made.chunked) return;
+      this.keeper.change({
+        copied: withEntry(copied, name, before.copied),
+        chunked: withEntry(chunked, name, before.chunked),
+      });
     };
   }
 

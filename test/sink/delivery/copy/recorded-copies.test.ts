@@ -202,3 +202,21 @@ test("what a copy records is taken back, and a table that is not selected any mo
     keeper.change({ copied });
   }
 });
+
+test("ranges that a small table's only chunk made needless do not come back once the table was deselected", async () => {
+  const { keeper, copies } = begun();
+  keeper.change({ copied: new Map() });
+  copies.begin(tableShape(shape), true, false);
+  copies.endRange(name, range, lsn(1n), 100);
+  const interrupted = keeper.record.chunked.get(name);
+  const make = () => copies.undoable(name, () => copies.made(tableShape(shape), lsn(1n)));
+  make()();
+  expect(keeper.record.copied.has(name)).toBe(false);
+  expect(keeper.record.chunked.get(name)).toBe(interrupted);
+
+  const takeBack = make();
+  expect(keeper.record.chunked.has(name)).toBe(false);
+  await keeper.prepare([], []);
+  takeBack();
+  expect(copies.begin(tableShape(shape), true, false)?.done).toEqual([]);
+});
