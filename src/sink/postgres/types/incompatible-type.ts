@@ -41,8 +41,8 @@ export async function incompatibleTypeRefused(
   });
   const types = [...new Set(misfits.map(({ typeName }) => typeName))].join(", ");
   return new MigrationRefused(
-    `Table ${qualifiedName(target)} at the sink has columns of types that are others than the source's of the same name (${types}), and ` +
-      "that millrace has not made, or may not change. Make them as the source's are, or keep the values as text.",
+    `Table ${qualifiedName(target)} at the sink has columns whose types differ from the source's types of the same name (${types}). ` +
+      "millrace did not make them, or may not change them. Make them as the source's are, or keep the values as text.",
     commands,
   );
 }
