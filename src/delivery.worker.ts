@@ -18,7 +18,7 @@ import { DeliverySession } from "./sink/delivery/delivery-session.ts";
 import type { DeliverySettings, DeliveryTools } from "./sink/delivery/delivery-settings.ts";
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
-import { sleep } from "./sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "./sink/delivery/order/sleep-or-throw.ts";
 import type { ReceiptPlace } from "./sink/delivery/receipts/receipt-keeping.ts";
 import type { OpenTransport, Transport } from "./sink/delivery/transport.ts";
 import { ConnectionPool } from "./sink/http/connection-pool.ts";
@@ -123,7 +123,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       }),
       now: Date.now,
       monotonic,
-      sleep,
+      sleep: sleepOrThrow,
       attempted: (result, bytes) => {
         this.#attempts.add(result, bytes);
         garbage.released(leftByRequestBytes);
@@ -132,7 +132,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     return {
       settings,
       transport: requestTransport(settings, attempt, {
-        ...{ monotonic, sleep, random: Math.random },
+        ...{ monotonic, sleep: sleepOrThrow, random: Math.random },
         parking: { connectorId: connector.id, store: parkingStore(this.#main) },
         receipts: this.#receipts(connector),
       }),

@@ -28,7 +28,7 @@ import { Sharing } from "./runtime/replicas/sharing.ts";
 import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
 import { LiveSampleService } from "./runtime/samples/sample-service.ts";
-import { sleep } from "./runtime/sleep.ts";
+import { sleepOrStop } from "./runtime/sleep-or-stop.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
@@ -111,7 +111,7 @@ export async function startService(
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
       messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
-      ...{ nowMs: Date.now, random: Math.random, sleep },
+      ...{ nowMs: Date.now, random: Math.random, sleep: sleepOrStop },
     }),
   );
   let unready: string | null = "The service is starting.";

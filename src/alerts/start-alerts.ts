@@ -3,7 +3,7 @@
 import { AddressResolver, egressPolicy } from "../connection/egress.ts";
 import type { Log } from "../log.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
-import { sleep } from "../sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../sink/delivery/order/sleep-or-throw.ts";
 import { ConnectionPool } from "../sink/http/connection-pool.ts";
 import { AlertSender } from "./alert-sender.ts";
 import type { AlertSettings } from "./alert-settings.ts";
@@ -24,7 +24,11 @@ export function startAlerts(
 ): Alerts {
   const pool = new ConnectionPool();
   const sender = new AlertSender(settings, {
-    ...{ egress: { resolver: new AddressResolver(egressPolicy(environment)), pool }, log, sleep },
+    ...{
+      egress: { resolver: new AddressResolver(egressPolicy(environment)), pool },
+      log,
+      sleep: sleepOrThrow,
+    },
     ...{ now: Date.now, monotonic: () => performance.now(), random: Math.random },
   });
   const watch = new AlertWatch((alert) => sender.send(alert), Date.now);

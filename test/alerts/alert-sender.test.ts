@@ -8,7 +8,7 @@ import { AlertWatch } from "../../src/alerts/alert-watch.ts";
 import { startAlerts } from "../../src/alerts/start-alerts.ts";
 import { AddressResolver } from "../../src/connection/egress.ts";
 import { createLog } from "../../src/log.ts";
-import { sleep } from "../../src/sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../src/sink/delivery/order/sleep-or-throw.ts";
 import { ConnectionPool } from "../../src/sink/http/connection-pool.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -29,7 +29,7 @@ function tools(waitMs = 5) {
   return {
     egress: { resolver: new AddressResolver("default"), pool: resources.use(new ConnectionPool()) },
     ...{ log, now: Date.now, monotonic: () => performance.now(), random: () => 0 },
-    sleep: (_: number, signal: AbortSignal) => sleep(waitMs, signal),
+    sleep: (_: number, signal: AbortSignal) => sleepOrThrow(waitMs, signal),
   };
 }
 

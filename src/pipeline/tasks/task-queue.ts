@@ -35,7 +35,7 @@ export class TaskQueue implements TaskInbox {
     this.#listener?.();
   }
 
-  /** Ends a task that runs. */
+  /** Ends a task that runs; one that waits is refused when it is claimed. */
   cancel(taskId: string): void {
     this.#offered.get(taskId)?.abort(new Error("the task was cancelled"));
     this.#offered.delete(taskId);
@@ -46,6 +46,7 @@ export class TaskQueue implements TaskInbox {
     return at < 0 ? null : (this.#tasks.splice(at, 1)[0] ?? null);
   }
 
+  /** It was claimed already, and is not asked for again. Where it is cancelled while it waits, its signal ends it. */
   putBack(task: OfferedTask): void {
     this.#tasks.unshift({ ...task, claim: async () => true });
   }

@@ -5,7 +5,7 @@ import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import { sleep } from "../delivery/order/sleep.ts";
+import { sleepOrThrow } from "../delivery/order/sleep-or-throw.ts";
 import type { ParkingPlace } from "../delivery/parking/parking-set.ts";
 import type { ReceiptPlace } from "../delivery/receipts/receipt-keeping.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
@@ -90,7 +90,7 @@ class KafkaTransport implements Transport {
     const { messages, maxMessageBytes, log, sender } = settings;
     this.#session = new ProducerSession(
       settings,
-      { ...tools, sleep, signal },
+      { ...tools, sleep: sleepOrThrow, signal },
       {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
         committed: (ms) => tools.counts.committed(ms),
@@ -147,7 +147,7 @@ class KafkaTransport implements Transport {
       await this.#receipts?.saved();
     };
     return new KafkaParkingSet(this.settings, events, {
-      ...{ place, monotonic, nowMs, sleep, add },
+      ...{ place, monotonic, nowMs, sleep: sleepOrThrow, add },
       taken: this.commitWithinMs === null ? taken : null,
     });
   }

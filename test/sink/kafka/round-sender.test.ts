@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { type Connection, ResponseError } from "@platformatic/kafka";
-import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
 import type { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
 import { kafkaFailure } from "../../../src/sink/kafka/client/kafka-error.ts";
@@ -85,7 +85,7 @@ function senderTo(
       ...{ maxRetries: 3, maxRetryMs: 100_000, initialBackoffMs: 1, maxBackoffMs: 1 },
       ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
       sleep: async (ms, signal) => {
-        if (throttleMs === 0) return await sleep(ms, signal);
+        if (throttleMs === 0) return await sleepOrThrow(ms, signal);
         slept(ms);
         // The watch over a broker that says nothing.
         if (ms === 2_000) await new Promise(() => {});

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
-import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
@@ -39,14 +39,14 @@ test("retries end at whichever limit comes first; 0 is unlimited", () => {
 test("a wait may be longer than a timer's longest, and ends with its signal", async () => {
   const stop = new AbortController();
   let isOver = false;
-  const waiting = sleep(2 ** 31 + 5, stop.signal).finally(() => {
+  const waiting = sleepOrThrow(2 ** 31 + 5, stop.signal).finally(() => {
     isOver = true;
   });
   await Bun.sleep(20);
   expect(isOver).toBe(false);
   stop.abort(new Error("stopped"));
   expect(await waiting.catch((error: unknown) => error)).toMatchObject({ message: "stopped" });
-  await sleep(1, new AbortController().signal);
+  await sleepOrThrow(1, new AbortController().signal);
 });
 
 test("every status has one meaning", () => {

@@ -6,7 +6,7 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { ParkingCall } from "../../../src/connector/parking.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { CopyRows } from "../../../src/sink/delivery/copy/copy-rows.ts";
-import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
@@ -53,7 +53,14 @@ export class ParkingSession {
       added();
     };
     const place = { connectorId: "rig", store };
-    const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken: null };
+    const tools = {
+      place,
+      monotonic: () => performance.now(),
+      nowMs: Date.now,
+      sleep: sleepOrThrow,
+      add,
+      taken: null,
+    };
     const { connectorId, sender } = settings;
     this.set = new KafkaParkingSet(
       { connectorId, sender, parking: { ...settings.parking, retryEveryMs } },

@@ -9,7 +9,7 @@ import type {
   ParkingCall,
   RequestCut,
 } from "../../../connector/parking.ts";
-import { ToldTogether } from "./told-together.ts";
+import { BatchedIds } from "./batched-ids.ts";
 
 export interface ParkingStore {
   load(after: number): Promise<ParkedPage>;
@@ -34,7 +34,7 @@ export interface ParkingStore {
 /** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
 export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): ParkingStore {
   const tell = async (call: ParkingCall) => void (await ask(call));
-  const delivered = new ToldTogether((ids) => tell({ kind: "delivered", ids }));
+  const delivered = new BatchedIds((ids) => tell({ kind: "delivered", ids }));
   return {
     load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
     cuts: async (after) => (await ask({ kind: "cuts", after })) as CutPage,

@@ -1,5 +1,4 @@
-// Writes the receipts of requests that are sent each on its own. It hears of each attempt, and stands around what decides of those that cannot be
-// delivered, and where they are parked: so it knows what becomes of each.
+// Writes the receipts of requests that are sent one by one. It wraps the parking and its store, so that it sees every outcome.
 
 import type { ParkedCause } from "../../../connector/parking.ts";
 import type { AttemptOutcome, AttemptWatch } from "../order/attempt.ts";
@@ -23,7 +22,7 @@ export interface Trial {
 
 export class ReceiptedRequests implements AttemptWatch {
   readonly #trials = new Map<string, Trial & { readonly request: OutgoingRequest }>();
-  /** Of these it is being decided what becomes of them. */
+  /** Requests whose outcome is being decided. */
   readonly #works = new Set<RequestWork>();
 
   constructor(

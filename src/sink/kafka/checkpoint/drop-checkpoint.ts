@@ -3,7 +3,7 @@
 import { bounded } from "../../../connection/bounded.ts";
 import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { sleep } from "../../delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../delivery/order/sleep-or-throw.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
 import { ProducerLog } from "../produce/producer-log.ts";
@@ -23,7 +23,7 @@ export async function dropCheckpoint(
 ): Promise<void> {
   const settings = producingSettings(sink, connectorId);
   if (settings.sender.transactionalId === null) return;
-  const tools = { monotonic: () => performance.now(), nowMs: Date.now, sleep, signal };
+  const tools = { monotonic: () => performance.now(), nowMs: Date.now, sleep: sleepOrThrow, signal };
   const nothing = () => undefined;
   const events = { retrying: nothing, sent: nothing, halved: nothing, committed: nothing };
   const session = new ProducerSession(settings, tools, events);

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
-import { sleep } from "../../../../src/sink/delivery/order/sleep.ts";
+import { sleepOrThrow } from "../../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
@@ -30,7 +30,14 @@ class Session {
     };
     const taken = isTransactional ? null : async () => {};
     const place = { connectorId: "rig", store };
-    const tools = { place, monotonic: () => performance.now(), nowMs: Date.now, sleep, add, taken };
+    const tools = {
+      place,
+      monotonic: () => performance.now(),
+      nowMs: Date.now,
+      sleep: sleepOrThrow,
+      add,
+      taken,
+    };
     this.set = new KafkaParkingSet(settings, events, tools);
     const addRow = (_: unknown, row: PlannedRow) => {
       if (textOf(row).includes("large")) throw tooLarge;

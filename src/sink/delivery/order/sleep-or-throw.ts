@@ -3,7 +3,7 @@
 const longestTimerMs = 2 ** 31 - 1;
 
 /** Resolves after `ms`. Rejects with the signal's reason once it is aborted. */
-export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+export async function sleepOrThrow(ms: number, signal: AbortSignal): Promise<void> {
   for (let left = ms; ; left -= longestTimerMs) {
     await oneTimer(Math.min(left, longestTimerMs), signal);
     if (left <= longestTimerMs) return;

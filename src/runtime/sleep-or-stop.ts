@@ -1,7 +1,7 @@
 // Waits for a while, or until it is no longer wanted.
 
 /** Ends early, without an error, when the signal does. */
-export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+export async function sleepOrStop(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   await new Promise<void>((resolve) => {
     const finish = () => {
