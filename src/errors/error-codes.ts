@@ -196,5 +196,5 @@ export const resumableCodes: ReadonlySet<string> = new Set<ErrorCode>([
 
 /** Whether it is the sink that has failed, of whatever kind. */
 export function isOfSink(code: ErrorCode): boolean {
-  return /^(?:sink_|webhook_|kafka_|invalid_topic_name$)/.test(code);
+  return /^(?:sink_|webhook_|kafka_|parking_full$|invalid_topic_name$)/.test(code);
 }
