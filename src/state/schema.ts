@@ -6,7 +6,6 @@ import {
   bigint,
   bigserial,
   boolean,
-  customType,
   index,
   integer,
   jsonb,
@@ -21,14 +20,12 @@ import type { AttemptNote, ParkedCause } from "../connector/parking.ts";
 import type { ReceiptTable } from "../connector/receipts.ts";
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { TaskResult, TaskSpec, TaskState } from "../connector/task.ts";
+import { bytea, instant } from "./column-kinds.ts";
 
 /** The Postgres schema of the tables and of the record of applied migrations. */
 export const schemaName = "millrace";
 
 const millrace = pgSchema(schemaName);
-
-const bytea = customType<{ data: Uint8Array }>({ dataType: () => "bytea" });
-const instant = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
 
 export const connectors = millrace.table("connectors", {
   id: text("id").primaryKey(),

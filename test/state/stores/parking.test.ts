@@ -1,7 +1,9 @@
 // What is parked, over both databases: what a run stores, and what people do with it.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { sql } from "drizzle-orm";
 import type { CutPage, ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
+import type { Database } from "../../../src/state/database.ts";
 import type { State } from "../../../src/state/open-state.ts";
 import { storedConnector } from "../../support/sample-connector.ts";
 import { databaseKinds, StateOver } from "../../support/state-over.ts";
@@ -247,41 +249,39 @@ for (const kind of databaseKinds) {
       expect(await cuts()).toEqual({ cuts: [], ofCopies: [], next: null });
     });
 
-    test.skipIf(kind === "pglite")(
-      "what the stream has not passed is kept however old it is, and what is left of copies until none is open",
-      async () => {
-        const { park, load, cuts } = await connector("old");
-        const ofStream = { minVersion: 10, maxVersion: 10 };
-        const ofCopy = { minVersion: 5, maxVersion: 5, isOfCopy: true };
-        await park(message(1, ofStream), message(2, ofStream), message(3, ofCopy), message(4, ofCopy));
-        await state.parking.answer("old", { kind: "delivered", ids: [idOf(1), idOf(3)] }, null);
-        for (const n of [2, 4]) await state.parked.discard("old", { id: idOf(n) }, "ann");
-        const cut = { key: idOf(5), parts: ["0", "1"], maxVersion: 10, isOfCopy: false };
-        for (const each of [cut, { ...cut, key: idOf(6), maxVersion: 5, isOfCopy: true }])
-          await state.parking.answer("old", { kind: "cut", cut: each }, null);
-        const days = "interval '8 days' where connector_id = 'old'";
-        await over.query!(`update millrace.parked_messages set ended_at = ended_at - ${days}`);
-        await over.query!(`update millrace.request_cuts set cut_at = cut_at - ${days}`);
-        const sweep = async (version: number, areCopiesOpen: boolean) => {
-          await state.parking.answer("old", { kind: "sweep", version, areCopiesOpen }, null);
-          const { entries } = await load();
-          const page1 = await cuts();
-          return [
-            entries.map(({ entry }) => Number(entry.id.slice(-1))),
-            [...page1.cuts.map(({ key }) => key), ...page1.ofCopies].map((key) => Number(key.slice(-1))),
-          ];
-        };
-        expect(await sweep(9, true)).toEqual([
-          [1, 2, 3, 4],
-          [5, 6],
-        ]);
-        expect(await sweep(9, false)).toEqual([[1, 2], [5]]);
-        expect(await sweep(10, false)).toEqual([[], []]);
-        // What has come to be passed was on record for long enough.
-        await sweep(10, false);
-        expect((await state.parked.list("old", { ...page, isDiscarded: true })).parked).toEqual([]);
-      },
-    );
+    test("what the stream has not passed is kept however old it is, and what is left of copies until none is open", async () => {
+      const { park, load, cuts } = await connector("old");
+      const ofStream = { minVersion: 10, maxVersion: 10 };
+      const ofCopy = { minVersion: 5, maxVersion: 5, isOfCopy: true };
+      await park(message(1, ofStream), message(2, ofStream), message(3, ofCopy), message(4, ofCopy));
+      await state.parking.answer("old", { kind: "delivered", ids: [idOf(1), idOf(3)] }, null);
+      for (const n of [2, 4]) await state.parked.discard("old", { id: idOf(n) }, "ann");
+      const cut = { key: idOf(5), parts: ["0", "1"], maxVersion: 10, isOfCopy: false };
+      for (const each of [cut, { ...cut, key: idOf(6), maxVersion: 5, isOfCopy: true }])
+        await state.parking.answer("old", { kind: "cut", cut: each }, null);
+      const { database } = state.parking as unknown as { readonly database: Database };
+      const days = sql.raw("interval '8 days' where connector_id = 'old'");
+      await database.execute(sql`update millrace.parked_messages set ended_at = ended_at - ${days}`);
+      await database.execute(sql`update millrace.request_cuts set cut_at = cut_at - ${days}`);
+      const sweep = async (version: number, areCopiesOpen: boolean) => {
+        await state.parking.answer("old", { kind: "sweep", version, areCopiesOpen }, null);
+        const { entries } = await load();
+        const page1 = await cuts();
+        return [
+          entries.map(({ entry }) => Number(entry.id.slice(-1))),
+          [...page1.cuts.map(({ key }) => key), ...page1.ofCopies].map((key) => Number(key.slice(-1))),
+        ];
+      };
+      expect(await sweep(9, true)).toEqual([
+        [1, 2, 3, 4],
+        [5, 6],
+      ]);
+      expect(await sweep(9, false)).toEqual([[1, 2], [5]]);
+      expect(await sweep(10, false)).toEqual([[], []]);
+      // What has come to be passed was on record for long enough.
+      await sweep(10, false);
+      expect((await state.parked.list("old", { ...page, isDiscarded: true })).parked).toEqual([]);
+    });
 
     test("who looks at what is parked, or removes it, finds all that an ended run is still writing", async () => {
       const { park, load, cuts } = await connector("slow");

@@ -147,10 +147,7 @@ export class RecordedCopies implements ChangeWatch {
     this.#join(table, { first: point, last: point }, false, new IncompleteKeys(incomplete));
   }
 
-  /**
-   * Returns what takes back what `change` records of the table, unless that has changed otherwise since: a table that is no longer selected, or has
-   * come to be another, is not copied.
-   */
+  /** Returns what takes back what `change` records of the table, unless that has changed since: it may not be selected any more. */
   undoable(name: string, change: () => void): () => void {
     const entries = () => {
       const { copied, chunked } = this.keeper.record;
