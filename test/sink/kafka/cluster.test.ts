@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
-import { Writer } from "@platformatic/kafka";
+import { AuthenticationError, NetworkError, Writer } from "@platformatic/kafka";
 import { AddressResolver } from "../../../src/connection/egress.ts";
 import { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
+import { kafkaFailure } from "../../../src/sink/kafka/client/kafka-error.ts";
 
 /** A broker that resets each connection once it is asked something. Returns its port. */
 async function resettingBroker(stack: AsyncDisposableStack): Promise<number> {
@@ -41,6 +42,42 @@ test.each([
     expect(uncaught).toEqual([]);
   },
 );
+
+test("a broker that says nothing amid a SASL handshake has not refused the password", async () => {
+  await using stack = new AsyncDisposableStack();
+  const sockets = new Set<Socket>();
+  const server = createServer((socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  stack.defer(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const cluster = new Cluster({
+    brokers: [`127.0.0.1:${(server.address() as { port: number }).port}`],
+    ...{ clientId: "test", tls: null, sasl: { mechanism: "PLAIN", username: "user", password: "secret" } },
+    ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 100, metadataAgeMs: 1_000 },
+    ...{ monotonic: () => performance.now(), resolver: new AddressResolver("default") },
+  });
+  stack.defer(() => cluster.close());
+  await expect(cluster.topics([], true)).rejects.toMatchObject({
+    code: "sink_unreachable",
+    retry: "transient",
+  });
+});
+
+test.each([
+  ["the client refuses what a broker says", {}, "sink_authentication_failed"],
+  ["the connection is lost", { cause: new NetworkError("Connection closed") }, "sink_unreachable"],
+])("amid authentication %s", (_, cause, code) => {
+  const refused = new AuthenticationError("SASL authentication failed.", cause);
+  // As a connection reports whatever ends it.
+  const failed = new NetworkError("Connection to localhost:9092 failed.", { cause: refused });
+  expect(kafkaFailure(failed, "connect")).toMatchObject({ code });
+});
 
 /** A broker that tells of the cluster, and names another one as its controller and the leader of topic `led`. */
 async function tellingBroker(stack: AsyncDisposableStack, host: string): Promise<number> {

@@ -155,9 +155,10 @@ export function kafkaFailure(error: unknown, what: string): MillraceError {
   });
 }
 
+/** The client also calls it one when a broker gives no answer amid a handshake: that passes. */
 function isAuthentication(error: unknown): boolean {
   return errorsIn(error).some(
-    (each) => each instanceof GenericError && each.code === "PLT_KFK_AUTHENTICATION",
+    (each) => each instanceof GenericError && each.code === "PLT_KFK_AUTHENTICATION" && !isNetworkError(each),
   );
 }
 
