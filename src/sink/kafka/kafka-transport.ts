@@ -21,7 +21,8 @@ import type {
 } from "../delivery/transport.ts";
 import { compileTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
-import { type KafkaRun, KafkaStore } from "./checkpoint/kafka-store.ts";
+import { checkpointTopic } from "./checkpoint/checkpoint-topic.ts";
+import { type KafkaRun, KafkaStore, replicasWarning } from "./checkpoint/kafka-store.ts";
 import { KafkaOutlet } from "./kafka-outlet.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { MessageHeaders } from "./message-headers.ts";
@@ -83,7 +84,7 @@ class KafkaTransport implements Transport {
     private readonly settings: KafkaSettings,
     run: KafkaRun,
     tools: KafkaTools,
-    events: TransportEvents,
+    private readonly events: TransportEvents,
     state: CheckpointStore,
   ) {
     const { signal } = this.#stop;
@@ -163,11 +164,18 @@ class KafkaTransport implements Transport {
   async prepare(relations: readonly Relation[]): Promise<void> {
     await this.#receipts?.keeping.prepare(relations);
     await this.#topics.prepare(relations);
+    if (this.commitWithinMs !== null) await this.#lookAtCheckpoints();
     const { transactions } = this.settings.encoding;
     if (!transactions || this.#boundaries) return;
     const topic = transactions.table;
     const queues = await this.#topics.of(topic, this.settings.topics);
     this.#boundaries = { queues, encoder: await this.#encoding.boundaries(topic, this.#stop.signal) };
+  }
+
+  async #lookAtCheckpoints(): Promise<void> {
+    const { cluster } = this.#session;
+    const topic = (await cluster.topics([checkpointTopic])).get(checkpointTopic);
+    if (topic) this.events.warning("checkpoints", replicasWarning(topic.replicas, cluster.brokerCount));
   }
 
   /** Where its schema is refused, and rows can be parked, all of its rows are. */

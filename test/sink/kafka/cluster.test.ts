@@ -100,7 +100,8 @@ async function tellingBroker(stack: AsyncDisposableStack, host: string): Promise
           topics.appendInt16(0).appendString(name).appendBoolean(false);
           topics.appendArray([2], (partitions, leader) => {
             partitions.appendInt16(0).appendInt32(0).appendInt32(leader).appendInt32(0);
-            for (let i = 0; i < 3; i++) partitions.appendArray([], () => undefined, true, false);
+            partitions.appendArray([1, 2], (replicas, id) => replicas.appendInt32(id), true, false);
+            for (let i = 0; i < 2; i++) partitions.appendArray([], () => undefined, true, false);
           });
           topics.appendInt32(0);
         })
@@ -133,7 +134,7 @@ test.each([
     ]),
   });
   stack.defer(() => cluster.close());
-  await cluster.topics(["led"], true);
+  expect((await cluster.topics(["led"], true)).get("led")).toMatchObject({ leaders: [2], replicas: 2 });
   expect(cluster.leader("led", 0)).toBe(2);
   const refused = {
     code: "kafka_rejected",

@@ -168,6 +168,19 @@ export function checkpointPlan(brokers: number, operationTimeoutMs: number): Top
   return { ...plan, operationTimeoutMs };
 }
 
+/**
+ * What people should know of the topic of checkpoints; null: nothing. One that is made while brokers are down keeps the replicas that it
+ * got, and so does one of a cluster that grows.
+ */
+export function replicasWarning(replicas: number, brokers: number): string | null {
+  const wanted = Math.min(mostReplicas, brokers);
+  if (replicas >= wanted) return null;
+  return (
+    `Topic ${checkpointTopic} has ${replicas === 1 ? "1 replica" : `${replicas} replicas`}, and the cluster has ${brokers} brokers. ` +
+    `If the brokers that have it are lost, the connector cannot go on. Give it ${wanted} replicas with kafka-reassign-partitions.`
+  );
+}
+
 export function utf8(text: string): ByteWriter {
   const bytes = encoder.encode(text);
   const out = new ByteWriter(bytes.length);

@@ -27,6 +27,8 @@ export interface ClusterOptions {
 export interface TopicLayout {
   /** Which broker leads each partition; -1: none does now. */
   readonly leaders: readonly number[];
+  /** Of the partition that has the fewest. */
+  readonly replicas: number;
   readonly atMs: number;
 }
 
@@ -219,7 +221,8 @@ export class Cluster {
         const leaders = partitions
           .toSorted((a, b) => a.partitionIndex - b.partitionIndex)
           .map(({ leaderId }) => leaderId);
-        this.#topics.set(name, { leaders, atMs });
+        const replicas = Math.min(...partitions.map(({ replicaNodes }) => replicaNodes.length));
+        this.#topics.set(name, { leaders, replicas, atMs });
       }
     }
   }

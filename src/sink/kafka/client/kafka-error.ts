@@ -19,7 +19,7 @@ complete(protocolErrors, (id) => {
 
 const names = (list: string): ReadonlySet<string> => new Set(list.split(/\s+/));
 
-/** What errors mean that do not pass, by their names in the protocol. https://kafka.apache.org/protocol#protocol_error_codes */
+/** What errors mean, by their names in the protocol. https://kafka.apache.org/protocol#protocol_error_codes */
 const codes: readonly (readonly [ErrorCode, ReadonlySet<string>])[] = [
   [
     "kafka_not_authorized",
@@ -34,9 +34,11 @@ const codes: readonly (readonly [ErrorCode, ReadonlySet<string>])[] = [
   ["kafka_fenced", names("PRODUCER_FENCED INVALID_PRODUCER_EPOCH")],
   [
     "kafka_rejected",
-    names(`INVALID_TRANSACTION_TIMEOUT INVALID_TOPIC_EXCEPTION INVALID_REPLICATION_FACTOR INVALID_PARTITIONS INVALID_CONFIG
-      INVALID_RECORD POLICY_VIOLATION UNSUPPORTED_VERSION UNSUPPORTED_COMPRESSION_TYPE`),
+    names(`INVALID_TRANSACTION_TIMEOUT INVALID_TOPIC_EXCEPTION INVALID_PARTITIONS INVALID_CONFIG INVALID_RECORD
+      POLICY_VIOLATION UNSUPPORTED_VERSION UNSUPPORTED_COMPRESSION_TYPE`),
   ],
+  // A cluster may count the brokers that live: then it passes when they are back.
+  ["sink_unreachable", names("INVALID_REPLICATION_FACTOR")],
 ];
 
 /** After these the same may be asked again. */
@@ -65,7 +67,7 @@ const remedies: Readonly<Record<string, string>> = {
   INVALID_TRANSACTION_TIMEOUT:
     "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
   INVALID_REPLICATION_FACTOR:
-    "Set topic_options.replication_factor to the number of brokers at most, then start the connector.",
+    "It is tried again, as brokers may be down. If none is, set topic_options.replication_factor to the number of brokers at most.",
 };
 
 export function errorName(code: number): string {
