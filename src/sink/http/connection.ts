@@ -18,6 +18,8 @@ export interface AnswerBody {
   readonly encoding: string | null;
   /** Its beginning, as it was sent; of a 2xx only where the request keeps bodies. */
   readonly bytes: Uint8Array;
+  /** More belongs to it, or may: it was too long, the connection broke off, or its end cannot be told. */
+  readonly isCut: boolean;
 }
 
 export class NoAnswer extends Error {
@@ -218,7 +220,8 @@ export class HttpConnection {
     this.#hasAnswered = true;
     if (state === "cut" || !isSent) this.#end("ECONNABORTED");
     else if (state === "closing") this.close();
-    const body = { type: contentType, encoding: contentEncoding, bytes: reader.content };
+    const { content: bytes, isContentCut: isCut } = reader;
+    const body = { type: contentType, encoding: contentEncoding, bytes, isCut };
     exchange.resolve({ status, retryAfter, body });
   }
 

@@ -27,6 +27,7 @@ export class ResponseReader {
   #bodyBytes = 0;
   readonly #kept: Uint8Array[] = [];
   #keptBytes = 0;
+  #isCut = false;
 
   /** `keepsBody`: whatever the status. */
   constructor(private readonly keepsBody = false) {}
@@ -34,6 +35,11 @@ export class ResponseReader {
   /** What is kept of the body, without its framing. */
   get content(): Uint8Array {
     return Buffer.concat(this.#kept);
+  }
+
+  /** The body's end is not in `content`, or cannot be told. */
+  get isContentCut(): boolean {
+    return this.#isCut || this.#body?.state !== "reached";
   }
 
   take(bytes: Uint8Array): ResponseState {
@@ -80,6 +86,7 @@ export class ResponseReader {
 
   readonly #keep = (bytes: Uint8Array): void => {
     const left = this.#mostKept - this.#keptBytes;
+    this.#isCut ||= bytes.length > left;
     if (left <= 0 || bytes.length === 0) return;
     // The memory of `bytes` is the socket's.
     const kept = bytes.slice(0, left);

@@ -23,9 +23,9 @@ export interface AnswerText {
 /** `secrets`: as `requestSecrets` returns them. Null: it said nothing, or nothing that is text. */
 export async function answerText(body: AnswerBody, secrets: readonly string[]): Promise<AnswerText | null> {
   if (body.bytes.length === 0 || !isText(body.type)) return null;
-  const bytes = await decompressed(body);
-  if (bytes === null) return null;
-  const isCut = bytes.length >= maxBytes;
+  const read = await decompressed(body);
+  if (read === null) return null;
+  const { bytes, isCut } = read;
   const text = withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut);
   const short = shortened(text, maxCharacters);
   return short === null ? null : { short, kept: cutAt(text, maxKeptBytes) };
@@ -55,26 +55,38 @@ const decompressors: Readonly<Record<string, () => NodeJS.ReadWriteStream>> = {
   zstd: () => createZstdDecompress(),
 };
 
+interface Beginning {
+  readonly bytes: Uint8Array;
+  /** The text goes on, or may. */
+  readonly isCut: boolean;
+}
+
+function beginning(bytes: Uint8Array, isCut: boolean): Beginning {
+  return { bytes: bytes.subarray(0, maxBytes), isCut: isCut || bytes.length > maxBytes };
+}
+
 /** Null: it cannot be read. The beginning of a body that is cut, or broken further on, can. */
-async function decompressed({ bytes, encoding }: AnswerBody): Promise<Uint8Array | null> {
+async function decompressed({ bytes, encoding, isCut }: AnswerBody): Promise<Beginning | null> {
   const name = encoding?.trim().toLowerCase() ?? "identity";
-  if (name === "" || name === "identity") return bytes.subarray(0, maxBytes);
+  if (name === "" || name === "identity") return beginning(bytes, isCut);
   const stream = decompressors[name]?.();
   if (!stream) return null;
   const parts: Buffer[] = [];
   let length = 0;
+  let isBroken = false;
   try {
     // Nothing more is decompressed than what is read.
     stream.end(bytes);
     for await (const part of stream as AsyncIterable<Buffer>) {
       parts.push(part);
       length += part.length;
-      if (length >= maxBytes) break;
+      if (length > maxBytes) break;
     }
   } catch {
     // The end is missing, or what follows is broken.
+    isBroken = true;
   }
-  return length === 0 ? null : Buffer.concat(parts).subarray(0, maxBytes);
+  return length === 0 ? null : beginning(Buffer.concat(parts), isCut || isBroken);
 }
 
 function decoded(bytes: Uint8Array, type: string | null): string {

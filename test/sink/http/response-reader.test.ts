@@ -120,3 +120,27 @@ test("Retry-After is read, whatever its case", () => {
   expect(read(head("HTTP/1.1 503 Busy", "RETRY-AFTER:  7 ", "Content-Length: 0")).retryAfter).toBe("7");
   expect(read(head("HTTP/1.1 503 Busy", "Content-Length: 0")).retryAfter).toBeNull();
 });
+
+describe("whether the body is there to its end", () => {
+  const content = (answer: string) => {
+    const reader = new ResponseReader();
+    reader.take(Buffer.from(answer, "latin1"));
+    return [reader.content.length, reader.isContentCut];
+  };
+  const long = `${head("HTTP/1.1 400 No", "Content-Length: 5000")}${"x".repeat(5_000)}`;
+  test.each([
+    ["a length", `${head("HTTP/1.1 400 No", "Content-Length: 2")}no`, 2, false],
+    ["a length, and the connection broke off", `${head("HTTP/1.1 400 No", "Content-Length: 9")}no`, 2, true],
+    ["chunks", `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n0\r\n\r\n`, 2, false],
+    [
+      "the last chunk is missing",
+      `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n`,
+      2,
+      true,
+    ],
+    ["the connection's end", `${head("HTTP/1.1 400 No")}no`, 2, true],
+    ["more than is kept for people", long, 4096, true],
+  ])("%s", (_, answer, kept, isCut) => {
+    expect(content(answer)).toEqual([kept, isCut]);
+  });
+});

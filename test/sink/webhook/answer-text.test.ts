@@ -7,11 +7,16 @@ import { answerText } from "../../../src/sink/webhook/answer-text.ts";
 import { requestSecrets } from "../../../src/sink/webhook/request-secrets.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
 
-type Headers = { readonly type?: string | null; readonly encoding?: string | null };
+interface Headers {
+  readonly type?: string | null;
+  readonly encoding?: string | null;
+  readonly isCut?: boolean;
+}
+
+const whole = { type: "text/plain", encoding: null, isCut: false };
 
 const say = async (bytes: string | Uint8Array, headers: Headers = {}, secrets: readonly string[] = []) =>
-  (await answerText({ type: "text/plain", encoding: null, ...headers, bytes: Buffer.from(bytes) }, secrets))
-    ?.short ?? null;
+  (await answerText({ ...whole, ...headers, bytes: Buffer.from(bytes) }, secrets))?.short ?? null;
 
 test("a line of up to 200 characters, however many bytes those have", async () => {
   expect(await say('{"error":"unknown\n\t column"}')).toBe('{"error":"unknown column"}');
@@ -118,8 +123,24 @@ describe("secrets of the request", () => {
   test("that are cut where reading ends leave no beginning", async () => {
     const long = `tok${"0123456789".repeat(100)}`;
     // After four of them are replaced, what is left of the fifth would be quoted.
-    const text = await say(`${long} `.repeat(5).slice(0, 4096), {}, [long]);
+    const text = await say(`${long} `.repeat(5).slice(0, 4096), { isCut: true }, [long]);
     expect(text).toBe("*** *** *** ***");
+  });
+
+  describe("leave no beginning where the answer breaks off sooner", () => {
+    const token = "tok-0123456789";
+    const text = `token ${token.slice(0, 8)}`;
+    test.each([
+      ["as it is sent", text, { isCut: true }],
+      ["compressed", gzipSync(text), { isCut: true, encoding: "gzip" }],
+      ["compressed, amid what is compressed", gzipSync(text).subarray(0, -6), { encoding: "gzip" }],
+    ])("%s", async (_, bytes, headers) => {
+      expect(await say(bytes, headers, [token])).toBe("token");
+    });
+    test("and what is whole stays so", async () => {
+      expect(await say(text, {}, [token])).toBe(text);
+      expect(await say(gzipSync(text), { encoding: "gzip" }, [token])).toBe(text);
+    });
   });
 
   test("a short value of a static header stays legible", async () => {

@@ -97,3 +97,13 @@ test("a body that stops amid is quoted as far as it came, when the timeout ends 
   expect(error).toMatchObject({ code: "webhook_rejected" });
   expect(error.message).toContain("It said: “the first half”");
 });
+
+test("an answer that breaks off within the token shows no beginning of it", async () => {
+  const token = "tok-0123456789";
+  const { message } = await refusal(
+    ({ socket }) => socket.end(`HTTP/1.1 422 X\r\nContent-Length: 100\r\n\r\nnot ${token.slice(0, 9)}`),
+    { auth: { bearer: { token } } },
+  );
+  expect(message).toContain("It said: “not”");
+  expect(message).not.toContain("tok-");
+});
