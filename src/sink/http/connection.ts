@@ -16,7 +16,7 @@ export interface Answer {
 export interface AnswerBody {
   readonly type: string | null;
   readonly encoding: string | null;
-  /** Its beginning, as it was sent; of a 2xx only where the request keeps bodies. */
+  /** Its beginning, as it was sent; of a 2xx only where the target asks for bodies. */
   readonly bytes: Uint8Array;
   /** More belongs to it, or may: it was too long, the connection broke off, or its end cannot be told. */
   readonly isCut: boolean;
@@ -122,13 +122,14 @@ export class HttpConnection {
 
   /**
    * Sends one request and reads its answer. The answer counts once its head is there; a 2xx counts once the request's body was sent too.
-   * Throws `NoAnswer`, and the reason of `stop`. `head`: one character to a byte. The body is not read any more after the return.
+   * Throws `NoAnswer`, and the reason of `stop`. `head`: one character to a byte. `answerBytes`: as `TargetOptions`. The body is not read any
+   * more after the return.
    */
-  exchange(head: string, body: RequestBody, keepsBody = false): Promise<Answer> {
+  exchange(head: string, body: RequestBody, answerBytes = 0): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     if (this.#isEnded) reject(new NoAnswer("ECONNRESET", this.#hasAnswered));
     else {
-      this.#exchange = { reader: new ResponseReader(keepsBody), state: "unfinished", resolve, reject };
+      this.#exchange = { reader: new ResponseReader(answerBytes), state: "unfinished", resolve, reject };
       try {
         this.#send(head, body);
       } catch (error) {

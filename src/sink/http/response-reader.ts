@@ -3,9 +3,9 @@
 import { type BodyEnd, bodyEnd } from "./response-body.ts";
 import { parseHead, type ResponseHead } from "./response-head.ts";
 
-/** Bounds of what is read: of heads, interim ones (1xx) included, and of a body. */
+/** Bounds of what is read: of heads, interim ones (1xx) included, and of a body that nobody asks for. */
 const maxBytes = 64 * 1024;
-/** So much of a body is kept, for people: far more than a reason quotes. */
+/** So much of such a body is kept, for people: far more than a reason quotes. */
 const keptBytes = 4096;
 
 /**
@@ -24,13 +24,13 @@ export class ResponseReader {
   #text = "";
   #headBytes = 0;
   #body: BodyEnd | null = null;
-  #bodyBytes = 0;
+  #readBytes = 0;
   readonly #kept: Uint8Array[] = [];
   #keptBytes = 0;
   #isCut = false;
 
-  /** `keepsBody`: whatever the status. */
-  constructor(private readonly keepsBody = false) {}
+  /** `bodyBytes`: so much of the body is read and kept, whatever the status; 0: nobody asks for it. */
+  constructor(private readonly bodyBytes = 0) {}
 
   /** What is kept of the body, without its framing. */
   get content(): Uint8Array {
@@ -71,15 +71,19 @@ export class ResponseReader {
 
   #takeBody(body: BodyEnd, bytes: Uint8Array, from: number): ResponseState {
     const end = body.take(bytes, from, this.#keep);
-    this.#bodyBytes += end - from;
-    if (body.state === "unfinished") return this.#bodyBytes > maxBytes ? "cut" : "unfinished";
+    this.#readBytes += end - from;
+    if (body.state === "unfinished") return this.#readBytes > this.#mostRead ? "cut" : "unfinished";
     // Bytes after it that nobody asked for must not count as the next answer.
     if (body.state === "faulty" || end < bytes.length) return "cut";
     return this.head?.isKeptAlive ? "kept" : "closing";
   }
 
+  get #mostRead(): number {
+    return this.bodyBytes || maxBytes;
+  }
+
   get #mostKept(): number {
-    if (this.keepsBody) return maxBytes;
+    if (this.bodyBytes > 0) return this.bodyBytes;
     // Nobody reads what comes with a 2xx.
     return (this.head?.status ?? 0) < 300 ? 0 : keptBytes;
   }

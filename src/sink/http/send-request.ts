@@ -32,8 +32,8 @@ export interface TargetOptions {
   readonly method?: "GET" | "POST";
   /** Certificates. Targets that differ in them share no pool. */
   readonly tls?: Bun.TLSOptions;
-  /** Bodies of answers are read, up to the bound. Otherwise the beginning of those that are no 2xx, for people. */
-  readonly keepsBody?: boolean;
+  /** So much of each answer's body is read. Left out: the beginning of those that are no 2xx, for people. */
+  readonly answerBytes?: number;
 }
 
 /** Where requests go, with the head that all of them share. */
@@ -60,8 +60,8 @@ export class RequestTarget {
     return port === "" ? `${host}:${protocol === "https:" ? 443 : 80}` : host;
   }
 
-  get keepsBody(): boolean {
-    return this.options.keepsBody ?? false;
+  get answerBytes(): number {
+    return this.options.answerBytes ?? 0;
   }
 
   /** The checked address in place of the host. TLS still asks for, and checks, the name. */
@@ -135,7 +135,7 @@ async function exchange(endpoint: Endpoint, request: HttpRequest, stop: RequestS
   const { pool } = egress;
   const head = requestHead(target.start, headers, body.length);
   const exchangeOn = async (connection: HttpConnection) => {
-    const answer = connection.exchange(head, body, target.keepsBody);
+    const answer = connection.exchange(head, body, target.answerBytes);
     stop.onStop((reason) => connection.stop(reason));
     try {
       return await answer;

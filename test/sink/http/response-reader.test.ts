@@ -122,25 +122,34 @@ test("Retry-After is read, whatever its case", () => {
 });
 
 describe("whether the body is there to its end", () => {
-  const content = (answer: string) => {
-    const reader = new ResponseReader();
+  const content = (answer: string, bodyBytes?: number) => {
+    const reader = new ResponseReader(bodyBytes);
     reader.take(Buffer.from(answer, "latin1"));
     return [reader.content.length, reader.isContentCut];
   };
   const long = `${head("HTTP/1.1 400 No", "Content-Length: 5000")}${"x".repeat(5_000)}`;
   test.each([
-    ["a length", `${head("HTTP/1.1 400 No", "Content-Length: 2")}no`, 2, false],
-    ["a length, and the connection broke off", `${head("HTTP/1.1 400 No", "Content-Length: 9")}no`, 2, true],
-    ["chunks", `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n0\r\n\r\n`, 2, false],
+    ["a length", `${head("HTTP/1.1 400 No", "Content-Length: 2")}no`, 0, 2, false],
     [
-      "the last chunk is missing",
-      `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n`,
+      "a length, and the connection broke off",
+      `${head("HTTP/1.1 400 No", "Content-Length: 9")}no`,
+      0,
       2,
       true,
     ],
-    ["the connection's end", `${head("HTTP/1.1 400 No")}no`, 2, true],
-    ["more than is kept for people", long, 4096, true],
-  ])("%s", (_, answer, kept, isCut) => {
-    expect(content(answer)).toEqual([kept, isCut]);
+    ["chunks", `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n0\r\n\r\n`, 0, 2, false],
+    [
+      "the last chunk is missing",
+      `${head("HTTP/1.1 400 No", "Transfer-Encoding: chunked")}2\r\nno\r\n`,
+      0,
+      2,
+      true,
+    ],
+    ["the connection's end", `${head("HTTP/1.1 400 No")}no`, 0, 2, true],
+    ["more than is kept for people", long, 0, 4096, true],
+    ["less than is asked for", long, 5_000, 5_000, false],
+    ["more than is asked for", long, 4_999, 4_999, true],
+  ])("%s", (_, answer, bodyBytes, kept, isCut) => {
+    expect(content(answer, bodyBytes)).toEqual([kept, isCut]);
   });
 });

@@ -14,9 +14,10 @@ const maxCharacters = 600;
 export function registryFailure(
   registry: Pick<RegistryRequests, "address" | "secrets">,
   subject: string | null,
-  { status, body }: RegistryAnswer,
+  answer: RegistryAnswer,
 ): MillraceError {
-  const [code, what] = meaningOf(status, subject);
+  const { status, body } = answer;
+  const [code, what] = meaningOf(answer, subject);
   const words = saying(wordsOf(body, registry.secrets));
   return new MillraceError(
     code,
@@ -24,7 +25,10 @@ export function registryFailure(
   );
 }
 
-function meaningOf(status: number, subject: string | null): readonly [ErrorCode, string] {
+function meaningOf(
+  { status, body, isCut }: RegistryAnswer,
+  subject: string | null,
+): readonly [ErrorCode, string] {
   const of = subject === null ? "its subjects" : `subject ${JSON.stringify(subject)}`;
   if (status === 401 || status === 403) {
     const where = status === 401 ? "user name and password" : `what the user may do with ${of}`;
@@ -47,6 +51,8 @@ function meaningOf(status: number, subject: string | null): readonly [ErrorCode,
   if (status >= 300 && status < 400) {
     return ["sink_schema_rejected", "redirects are not followed; use the url that it redirects to"];
   }
+  if (status < 300 && isCut && /^\s*\{/.test(body))
+    return ["sink_unreachable", "the answer broke off, or is too long; it is tried again"];
   // What stands between, such as a proxy with a page of its own.
   if (status < 300) return ["sink_unreachable", "that is no answer of a schema registry; check the url"];
   return ["sink_schema_rejected", `it does not take the schema of ${of}`];

@@ -12,7 +12,12 @@ export interface RegistryAnswer {
   readonly status: number;
   /** The body's beginning, or all of it. */
   readonly body: string;
+  /** The end of the body is missing, or may be. */
+  readonly isCut: boolean;
 }
+
+/** Of an answer: one that finds a schema repeats it, and that of a table of 1,600 columns has some hundred kB. */
+const answerBytes = 4 * 1024 * 1024;
 
 const mediaType = "application/vnd.schemaregistry.v1+json";
 
@@ -51,7 +56,7 @@ export class RegistryRequests {
   async send(path: string, body: object | null, signal?: AbortSignal): Promise<RegistryAnswer> {
     // Requests are rare: a connection that waits for the next one may be closed just as it is used.
     using pool = new ConnectionPool();
-    const how = { method: body === null ? "GET" : "POST", tls: this.#tls, keepsBody: true } as const;
+    const how = { method: body === null ? "GET" : "POST", tls: this.#tls, answerBytes } as const;
     const result = await sendRequest({
       target: new RequestTarget(`${this.#root}${path}`, this.#headers, how),
       headers: {},
@@ -62,7 +67,11 @@ export class RegistryRequests {
     signal?.throwIfAborted();
     switch (result.kind) {
       case "answered":
-        return { status: result.status, body: new TextDecoder().decode(result.body.bytes) };
+        return {
+          status: result.status,
+          body: new TextDecoder().decode(result.body.bytes),
+          isCut: result.body.isCut,
+        };
       case "refused":
         throw new MillraceError("kafka_rejected", result.error.message.replace(/^host/, "schema registry"));
       case "failed":

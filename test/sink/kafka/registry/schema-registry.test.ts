@@ -6,6 +6,7 @@ import type { SchemaRegistry as RegistryConfig } from "../../../../src/connector
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { type AvroSerde, SchemaRegistry } from "../../../../src/sink/kafka/registry/schema-registry.ts";
 import { CertificateAuthority } from "../../../support/certificate-authority.ts";
+import { rawReceiver } from "../../../support/raw-receiver.ts";
 import { SchemaRegistryDouble } from "../../../support/schema-registry.ts";
 
 const record = (name: string, ...fields: object[]) => ({
@@ -265,4 +266,27 @@ test("an answer that repeats a long schema, and one that explains a refusal at l
   expect((await failure(client(registry).idOf("orders", "value", long))).message).toContain(
     "It said: “no: yyy",
   );
+});
+
+test("so is one that repeats the schema of a very wide table", async () => {
+  await using registry = new SchemaRegistryDouble();
+  const columns = Array.from({ length: 1_600 }, (_, i) => ({ ...id, name: `c${i}`, doc: "x".repeat(200) }));
+  const wide = record("Value", ...columns);
+  const known = await client(registry).idOf("orders", "value", wide);
+  expect(await client(registry, {}, { autoRegister: false }).idOf("orders", "value", wide)).toBe(known);
+});
+
+test.each([
+  ["too long", `{"schema":"${"x".repeat(5 << 20)}","id":1}`],
+  ["broken off", null],
+])("an answer that is %s is told as that, and not as one of something else", async (_, body) => {
+  const receiver = await rawReceiver(({ socket }) => {
+    const text = body ?? '{"schema":"x';
+    socket.end(`HTTP/1.1 200 OK\r\nContent-Length: ${body?.length ?? 100}\r\n\r\n${text}`);
+  });
+  await using _receiver = receiver;
+  const asking = client({ url: `http://127.0.0.1:${receiver.port}` }, {}, { autoRegister: false });
+  const error = await failure(asking.idOf("orders", "value", orders));
+  expect(error).toMatchObject({ code: "sink_unreachable", retry: "transient" });
+  expect(error.message).toContain("answered 200: the answer broke off, or is too long");
 });
