@@ -36,10 +36,15 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
 
   const secrets = requestSecrets(config);
 
-  let stops: StopList | null = null;
+  // The stream and the retries of what is parked have a signal each, and take turns.
+  const stops = new WeakMap<AbortSignal, StopList>();
   const stopList = (signal: AbortSignal): StopList => {
-    if (stops?.signal !== signal) stops = new StopList(signal, config.request_timeout_ms);
-    return stops;
+    let found = stops.get(signal);
+    if (!found) {
+      found = new StopList(signal, config.request_timeout_ms);
+      stops.set(signal, found);
+    }
+    return found;
   };
 
   const tableTarget = (schema: string, table: string): RequestTarget => {

@@ -1,15 +1,18 @@
 // The pure rules of sending: delays, verdicts, pace, addresses, headers, signatures.
 
-import { expect, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
 import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
+import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
 import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
+import { createSender } from "../../../src/sink/webhook/sender.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
+import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
 
 const policy = { maxRetries: 3, maxRetryDurationMs: 10_000, initialBackoffMs: 1000, maxBackoffMs: 180_000 };
@@ -132,6 +135,26 @@ test("the path template is percent-encoded and appended", () => {
     "https://x.example/base/w?k=1&t=a%2Fb%3F%C3%BC",
   );
   expect(url("https://x.example/base", "")).toBe("https://x.example/base");
+});
+
+test("a signal is listened to once, however often the stream and the retries of what is parked take turns", async () => {
+  await using stack = new AsyncDisposableStack();
+  const to = await WebhookReceiver.start();
+  stack.use(to);
+  using pool = new ConnectionPool();
+  const sender = createSender(webhookConnector(to.url).sink.webhook!, {
+    egress: { resolver: new AddressResolver("default"), pool },
+    rateLimiter: new RateLimiter({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }),
+    ...{ now: Date.now, monotonic: () => performance.now(), sleep: sleepOrThrow, attempted() {} },
+  });
+  const signals = [new AbortController().signal, new AbortController().signal];
+  const listened = signals.map((signal) => spyOn(signal, "addEventListener"));
+  const request = { ...source, body: attempt.body, rows: 1, touches: [], barrier: false, position: null };
+  for (let i = 0; i < 6; i++) {
+    const sent = sender({ ...request, idempotencyKey: `key-${i}` }, signals[i % 2]!);
+    expect(await sent).toMatchObject({ kind: "delivered" });
+  }
+  expect(listened.map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
 });
 
 const source = { schema: "public", table: "täble" };
