@@ -143,7 +143,10 @@ export const errorKinds = {
   webhook_retries_exhausted: kind(502, "Webhook retries exhausted"),
   /** As many messages are parked as may be: mend the receiver, retry or discard them, then Start. */
   parking_full: kind(502, "Parking is full"),
-  /** The service does not send to this address (link-local, metadata service, egress policy). */
+  /**
+   * The service does not send to this address (link-local, metadata service, egress policy), or the name of a table would
+   * lead to another path.
+   */
   webhook_address_refused: kind(502, "Webhook address refused"),
   /** The name of a table makes a topic's name that Kafka does not take: another `topic_name_template` is needed. */
   invalid_topic_name: kind(502, "Invalid topic name"),

@@ -47,7 +47,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     return found;
   };
 
-  const tableTarget = (schema: string, table: string): RequestTarget => {
+  /** Throws as `targetUrl`. */
+  const tableTarget = ({ schema, table }: OutgoingRequest): RequestTarget => {
     const name = tableKey(schema, table);
     let found = targets.get(name);
     if (!found) {
@@ -68,7 +69,13 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 
   return async (request, signal) => {
-    const target = tableTarget(request.schema, request.table);
+    let target: RequestTarget;
+    try {
+      target = tableTarget(request);
+    } catch (error) {
+      if (error instanceof MillraceError) return { kind: "rejected", error: refusal(request, error) };
+      throw error;
+    }
     const body = config.compression === "None" ? request.body : await wireBody(request, signal);
     const wait = tools.rateLimiter.delayMs(body.length, tools.monotonic());
     if (wait > 0) await tools.sleep(wait, signal);

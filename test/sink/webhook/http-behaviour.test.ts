@@ -203,6 +203,18 @@ test("an address that is refused stops the run before anything is sent", async (
   expect(error.message).toMatch(/link-local.*1 row of public\.users at .*Idempotency-Key/);
 });
 
+test("rows of a schema that is called .. go nowhere, and stop the run", async () => {
+  const to = await receiver();
+  const { sink } = await begun(to.url);
+  const outside = { ...users, schema: ".." };
+  const change = { kind: "insert", relation: outside, after: ["1", "n"] } as const;
+  for (const batch of batches([transaction(1, [change])])) await sink.write(batch);
+  const error = (await sink.flush().catch((e: unknown) => e)) as Error;
+  expect(error).toMatchObject({ code: "webhook_address_refused" });
+  expect(error.message).toMatch(/^the names of schema \.\. and table users .*path_template.*Idempotency-Key/);
+  expect(to.requests).toEqual([]);
+});
+
 test("a receiver that is down is found again", async () => {
   const down = await WebhookReceiver.start();
   const { port, url } = down;

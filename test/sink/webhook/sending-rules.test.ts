@@ -1,6 +1,6 @@
 // The pure rules of sending: delays, verdicts, pace, addresses, headers, signatures.
 
-import { expect, spyOn, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
@@ -135,6 +135,38 @@ test("the path template is percent-encoded and appended", () => {
     "https://x.example/base/w?k=1&t=a%2Fb%3F%C3%BC",
   );
   expect(url("https://x.example/base", "")).toBe("https://x.example/base");
+});
+
+describe("a name that leads to another path is refused", () => {
+  const url = (template: string, schema: string, table: string) =>
+    targetUrl("https://x.example/base/", template, schema, table);
+  test.each([
+    ["{schema}/{table}", "..", "admin"],
+    ["w/{schema}/{table}?k=1", "public", "."],
+    ["w/{schema}{table}/x", ".", "."],
+    ["w/.{table}", "public", "."],
+    ["w/%2E{table}", "public", "."],
+    ["w\\{schema}\\{table}", "..", "t"],
+  ])("%s of %s and %s", (template, schema, table) => {
+    expect(() => url(template, schema, table)).toThrow(
+      expect.objectContaining({
+        code: "webhook_address_refused",
+        message: expect.stringContaining(`schema ${schema} and table ${table} `),
+      }),
+    );
+  });
+
+  test("and others stay where they are", () => {
+    for (const [template, schema, table, path] of [
+      ["{schema}.{table}", "..", ".", "/base/....", ""],
+      ["w/{schema}/{table}", "...", ".a", "/base/w/.../.a"],
+      ["w/{schema}", "%2e%2e", "t", "/base/w/%252e%252e"],
+      ["w/{schema}", "../x", "t", "/base/w/..%2Fx"],
+      ["w?t={table}", "..", "..", "/base/w"],
+      ["../w/{table}", "s", "t", "/w/t"],
+    ] as const)
+      expect(new URL(url(template, schema, table)).pathname).toBe(path);
+  });
 });
 
 test("a signal is listened to once, however often the stream and the retries of what is parked take turns", async () => {
