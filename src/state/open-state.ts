@@ -6,10 +6,8 @@ import { latestMigration } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { makeDirectory, openDatabase, type StateOptions } from "./open-database.ts";
 import { sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
-import { Cipher } from "./secrets/encryption.ts";
-import { dropKeyFile, loadKeyFile, parseEncryptionKey } from "./secrets/encryption-key.ts";
-import { checkKey } from "./secrets/key-check.ts";
-import { cipherOfFile } from "./secrets/key-rotation.ts";
+import { loadKeyFile, parseEncryptionKey } from "./secrets/encryption-key.ts";
+import { cipherOf, cipherOfFile } from "./secrets/key-rotation.ts";
 import { ConnectorStore } from "./stores/connector-store.ts";
 import { HistoryStore } from "./stores/history-store.ts";
 import { LeaseStore } from "./stores/lease-store.ts";
@@ -60,19 +58,15 @@ export async function openState(options: StateOptions): Promise<State> {
   await makeDirectory(options);
   const given = options.encryptionKey && parseEncryptionKey(options.encryptionKey, "MILLRACE_ENCRYPTION_KEY");
   // Before anything is opened, so that an unusable key file is reported first.
-  const { key, isNew } = given ? { key: given, isNew: false } : await loadKeyFile(options.dataDirectory);
+  const key = given || (await loadKeyFile(options.dataDirectory));
   const opened = await openDatabase(options, owned);
   const { database, lost } = opened;
   // Before the key is checked: from here on nobody changes it.
   const shared = opened.shared && (await share(opened.shared, database, options.instance, owned));
-  const cipher = given ? new Cipher(key) : await cipherOfFile(options.dataDirectory, key, database);
-  try {
-    await checkKey(database, cipher);
-  } catch (error) {
-    // The state's own key file is lost. A new key that opens nothing must not take its place, least of all in a backup.
-    if (isNew) await dropKeyFile(options.dataDirectory);
-    throw error;
-  }
+  const cipher =
+    key instanceof Uint8Array
+      ? await cipherOf(key, database)
+      : await cipherOfFile(options.dataDirectory, key, database);
   const dispose = owned.move();
   return {
     connectors: new ConnectorStore(database, cipher),

@@ -23,6 +23,8 @@ export function parseEncryptionKey(text: string, origin: string): Uint8Array {
   return key;
 }
 
+export const keyFilePath = (dataDirectory: string) => join(dataDirectory, keyFileName);
+
 export interface FileKey {
   readonly key: Uint8Array;
   /** The file did not exist before. */
@@ -31,7 +33,7 @@ export interface FileKey {
 
 /** The key of the key file in `dataDirectory`. Creates the file, with mode 0600, if it is missing. */
 export async function loadKeyFile(dataDirectory: string): Promise<FileKey> {
-  const path = join(dataDirectory, keyFileName);
+  const path = keyFilePath(dataDirectory);
   const existing = await readKeyFile(path);
   if (existing !== null) return { key: parseEncryptionKey(existing, path), isNew: false };
   await writeKeyFile(path, randomBytes(32).toString("base64"));
@@ -39,7 +41,7 @@ export async function loadKeyFile(dataDirectory: string): Promise<FileKey> {
 }
 
 export async function dropKeyFile(dataDirectory: string): Promise<void> {
-  await rm(join(dataDirectory, keyFileName), { force: true });
+  await rm(keyFilePath(dataDirectory), { force: true });
 }
 
 /** The key that will replace the key file's; null: none. */
@@ -57,12 +59,12 @@ export async function makeNextKey(dataDirectory: string): Promise<Uint8Array> {
   return key;
 }
 
-/** Makes it the key file. Returns its path. */
-export async function adoptNextKey(dataDirectory: string): Promise<string> {
-  const path = join(dataDirectory, keyFileName);
-  await rename(join(dataDirectory, nextFileName), path);
+/** Makes it the key file. Another process may have done so meanwhile. */
+export async function adoptNextKey(dataDirectory: string): Promise<void> {
+  await rename(join(dataDirectory, nextFileName), keyFilePath(dataDirectory)).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  });
   await syncEntries(dataDirectory);
-  return path;
 }
 
 export async function dropNextKey(dataDirectory: string): Promise<void> {

@@ -9,5 +9,8 @@ const lockName = [0x6d696c6c, 0x75736564] as const;
 /** Of the session. Waits for one that needs to be alone. */
 export const shareUseSql = `select pg_advisory_lock_shared(${lockName.join(", ")})`;
 
+/** The same, of the transaction. */
+export const shareUseMeanwhileSql: SQL = sql`select pg_advisory_xact_lock_shared(${sql.raw(lockName.join(", "))})`;
+
 /** Of the transaction: whether nobody else works on the state. Nobody begins to until it is over. */
 export const aloneSql: SQL = sql`select pg_try_advisory_xact_lock(${sql.raw(lockName.join(", "))}) as alone`;

@@ -1,7 +1,7 @@
 // Replaces the state's key: nothing remains encrypted with the old one, and a crash at any moment leaves a state that
 // opens.
 
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { keyFileName, makeNextKey } from "../../../src/state/secrets/encryption-
 import { rotateKey } from "../../../src/state/secrets/key-rotation.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { sampleConfig, storedConnector } from "../../support/sample-connector.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const [oneKey, otherKey] = [1, 2].map((n) => Buffer.alloc(32, n).toString("base64")) as [string, string];
@@ -82,6 +83,8 @@ test("a lost key file is reported, and no other one replaces it", async () => {
   await rm(join(directory, keyFileName));
   for (let i = 0; i < 2; i++)
     expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
+  const rotation = rotateKey(options(), null).catch((error: unknown) => error);
+  expect(await rotation).toMatchObject({ code: "encryption_key_mismatch" });
   expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([]);
   await writeFile(join(directory, keyFileName), key, { mode: 0o600 });
   await expectReadable(options());
@@ -174,6 +177,71 @@ test("over Postgres no service may work on the state, and none begins to while t
   expect(await rotation).toMatchObject({ connectors: 2 });
   expect(await late).toMatchObject({ code: "encryption_key_mismatch" });
   await expectReadable(withKey(otherKey));
+});
+
+describe("of two rotations over Postgres with a key file", () => {
+  const names = async () => (await readdir(directory)).filter((name) => name.startsWith(keyFileName)).sort();
+
+  test("the second is refused, also when the first has not committed yet, and no key is lost", async () => {
+    await using server = await PostgresServer.start();
+    const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+    await begin(options({ databaseUrl }));
+    await using slow = await server.connect();
+    await slow.query("begin; select from millrace.connectors for update");
+    const first = rotateKey(options({ databaseUrl }), null);
+    first.catch(() => {});
+    await waitFor("the first has a key", async () => (await names()).includes(`${keyFileName}.next`));
+    const next = await readFile(join(directory, `${keyFileName}.next`), "utf8");
+    const second = rotateKey(options({ databaseUrl }), null).catch((error: unknown) => error);
+    // One that waits for the first.
+    await Promise.race([second, Bun.sleep(1_000)]);
+    await slow.query("commit");
+    expect(await second).toMatchObject({ code: "invalid_setting" });
+    expect(String(await second)).toContain("another rotate-key");
+    expect(await first).toMatchObject({ connectors: 2 });
+    expect(await keyFile()).toBe(next);
+    expect(await names()).toEqual([keyFileName]);
+    await expectReadable(options({ databaseUrl }));
+  });
+
+  test("the second may begin before the first has replaced the key file", async () => {
+    await using server = await PostgresServer.start();
+    const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+    await begin(options({ databaseUrl }));
+    await using proxy = await TcpProxy.start(server.port);
+    const held = proxy.holdAt("pg_advisory_xact_lock_shared");
+    const viaProxy = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+    const first = rotateKey(options({ databaseUrl: viaProxy }), null);
+    await held;
+    await using slow = await server.connect();
+    await slow.query("begin; select from millrace.connectors for update");
+    const begun = await readFile(join(directory, `${keyFileName}.next`), "utf8");
+    const second = rotateKey(options({ databaseUrl }), null);
+    await waitFor("the second has a key", async () => {
+      const next = await readFile(join(directory, `${keyFileName}.next`), "utf8").catch(() => begun);
+      return next !== begun;
+    });
+    proxy.resume();
+    await Bun.sleep(300);
+    // The first waits: what is in the directory now is the second's, which may still fail.
+    expect(await names()).toEqual([keyFileName, `${keyFileName}.next`]);
+    expect(await keyFile()).toBe(begun);
+    await slow.query("commit");
+    expect(await Promise.all([first, second])).toMatchObject([{ connectors: 2 }, { connectors: 2 }]);
+    expect(await names()).toEqual([keyFileName]);
+    await expectReadable(options({ databaseUrl }));
+  });
+});
+
+test("a first start whose answer is lost keeps the key that the state may have got", async () => {
+  await using server = await PostgresServer.start();
+  await using proxy = await TcpProxy.start(server.port);
+  const databaseUrl = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+  const lost = proxy.loseReply("encryption_key_check", "INSERT 0 1");
+  expect(await refusalOf(options({ databaseUrl }))).toMatchObject({ code: "state_unavailable" });
+  await lost;
+  await begin(options({ databaseUrl }));
+  await expectReadable(options({ databaseUrl }));
 });
 
 test("the command reports what it has done, and the state opens with one of the two keys wherever it is killed", async () => {
