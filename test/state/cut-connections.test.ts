@@ -1,6 +1,6 @@
 // The state's Postgres drops connections during queries, or falls silent: no query waits for ever.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ import { LateNetwork } from "../support/late-network.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { storedConnector } from "../support/sample-connector.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;
 let directory: string;
@@ -100,12 +101,19 @@ test("a connection that closes amid a transaction fails it, and not the process"
   await using proxy = await TcpProxy.start(server.port);
   const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
   await using open = await openPostgresDatabase(url, { instance: crypto.randomUUID() });
+  const seen = new Set<number>();
   for (let n = 0; n < 5; n++) {
     const transaction = open.database.transaction((inside) =>
       inside.execute(sql`select pg_sleep(5)`).execute(),
     );
     transaction.catch(() => {});
-    await Bun.sleep(50);
+    // Not while the session of the one before is being ended.
+    await waitFor("the transaction to run", async () => {
+      const rows = await server.query<{ pid: number }>(
+        "select pid from pg_stat_activity where state = 'active' and query = 'select pg_sleep(5)'",
+      );
+      return rows.some(({ pid }) => seen.size < seen.add(pid).size);
+    });
     proxy.halfClose("client");
     await expect(transaction).rejects.toThrow("CONNECTION_CLOSED");
     // By then the driver has tried to roll back over the connection that is gone.
@@ -131,23 +139,39 @@ test("a silent server fails its queries, and answers again when it is reachable"
   expect(open.lost.aborted).toBe(false);
 });
 
-test("a write that was reported as failed never lands after a later one, however late it arrives", async () => {
-  await using network = await LateNetwork.start(server.port);
-  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${network.port}/postgres`, {
-    instance: crypto.randomUUID(),
-    answerMs: 500,
-  });
-  const connectors = new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7)));
-  await connectors.insert(storedConnector("late"));
-  const records = new RecordStore(open.database, sinkRecords, sinkRecordParts);
-  const save = (text: string) => records.save("late", text, new Map([["part", text]]), null);
-  await save("1");
-  network.hold();
-  expect(await save("2").catch((error: unknown) => error)).toMatchObject({ code: "state_unavailable" });
-  await save("3");
-  network.deliver();
-  await Bun.sleep(500);
-  expect(await records.load("late")).toEqual({ text: "3", parts: new Map([["part", "3"]]) });
+describe("a write that was reported as failed never lands after a later one, however late it arrives", () => {
+  const afterSecond = async (answerMs: number, lose: (network: LateNetwork) => void) => {
+    await using network = await LateNetwork.start(server.port);
+    await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${network.port}/postgres`, {
+      instance: crypto.randomUUID(),
+      answerMs,
+    });
+    const connectors = new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7)));
+    const id = `late-${answerMs}`;
+    await connectors.insert(storedConnector(id));
+    const records = new RecordStore(open.database, sinkRecords, sinkRecordParts);
+    // Under a term, so that a session has the statement prepared: one message is enough for it to be executed.
+    await open.database.execute(sql`update millrace.leases set term = 1 where connector_id = ${id}`);
+    const save = (text: string) => records.save(id, text, new Map([["part", text]]), 1);
+    await save("1");
+    network.hold();
+    const second = save("2").catch((error: unknown) => error);
+    await Bun.sleep(100);
+    lose(network);
+    expect(await second).toMatchObject({ code: "state_unavailable" });
+    await waitFor("a later one", () =>
+      save("3").then(
+        () => true,
+        () => false,
+      ),
+    );
+    network.deliver();
+    await Bun.sleep(500);
+    expect(await records.load(id)).toEqual({ text: "3", parts: new Map([["part", "3"]]) });
+  };
+
+  test("when the server is silent", () => afterSecond(500, () => {}));
+  test("when the connection is reset", () => afterSecond(60_000, (network) => network.reset()));
 });
 
 test("a run waits for what an earlier one is still parking, and no longer than until that has failed", async () => {

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 interface Way {
+  readonly client: Socket;
   isHeld: boolean;
 }
 
@@ -35,6 +36,11 @@ export class LateNetwork implements AsyncDisposable {
     for (const way of this.#ways) way.isHeld = true;
   }
 
+  /** Clients whose connections are held find them reset. */
+  reset(): void {
+    for (const { client, isHeld } of this.#ways) if (isHeld) client.resetAndDestroy();
+  }
+
   /** It arrives, in its order. */
   deliver(): void {
     for (const arrive of this.#held.splice(0)) arrive();
@@ -47,7 +53,7 @@ export class LateNetwork implements AsyncDisposable {
 
   #join(client: Socket): void {
     const server = connect({ port: this.target, host: "127.0.0.1", allowHalfOpen: true });
-    const way: Way = { isHeld: false };
+    const way: Way = { client, isHeld: false };
     this.#ways.add(way);
     const pass = (arrive: () => void) => (way.isHeld ? this.#held.push(arrive) : arrive());
     for (const socket of [client, server]) {

@@ -3,6 +3,7 @@
 
 import type { ConnectionOptions } from "node:tls";
 import postgres, { type Sql } from "postgres";
+import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** How to reach the state database. */
 export interface StateConnection {
@@ -89,7 +90,7 @@ export class StateSession implements AsyncDisposable {
 
   /**
    * Runs one statement or transaction. If it is not answered in time, or the connection breaks, it fails and ends the
-   * session.
+   * session, before the caller hears of it.
    */
   async run<Result>(operation: (sql: Sql) => Promise<Result>): Promise<Result> {
     if (this.#end) throw this.#end;
@@ -100,7 +101,7 @@ export class StateSession implements AsyncDisposable {
     try {
       return await Promise.race([withDeadline(running, this.answerMs), ended.promise]);
     } catch (error) {
-      if (error instanceof AnswerTimeout) this.fail(error, 0);
+      if (!leavesOpen(error)) this.fail(error instanceof Error ? error : new Error(String(error)), 0);
       throw error;
     } finally {
       this.#running.delete(ended.reject);
@@ -124,15 +125,19 @@ export class StateSession implements AsyncDisposable {
   }
 }
 
-export class AnswerTimeout extends Error {
-  constructor(ms: number) {
-    super(`no answer within ${ms / 1000} s`);
-  }
+/**
+ * Whether the server has answered, or the operation itself failed. Whatever else it is may be a broken connection: of a reset the
+ * driver fails the statement first, and closes the connection later.
+ */
+function leavesOpen(error: unknown): boolean {
+  if (error instanceof MillraceError || error instanceof postgres.PostgresError) return true;
+  // Drizzle wraps them.
+  return error instanceof Error && error.cause !== undefined && leavesOpen(error.cause);
 }
 
 async function withDeadline<Result>(answer: PromiseLike<Result>, ms: number): Promise<Result> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new AnswerTimeout(ms)), ms);
+  const timer = setTimeout(() => late.reject(new Error(`no answer within ${ms / 1000} s`)), ms);
   try {
     return await Promise.race([answer, late.promise]);
   } finally {

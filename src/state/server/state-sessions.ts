@@ -1,10 +1,10 @@
-// A pool of sessions of the state database, one for each statement or transaction. A server that was silent may still
-// execute what it was sent. So its session is terminated before anything else runs: nothing that was reported as failed
-// may take effect after something that was reported as done.
+// A pool of sessions of the state database, one for each statement or transaction. A server that was silent, or whose
+// connection broke, may still execute what it was sent. So its session is terminated before anything else runs: nothing
+// that was reported as failed may take effect after something that was reported as done.
 
 import type { Sql } from "postgres";
 import type { StateConnection } from "./state-session.ts";
-import { AnswerTimeout, StateSession } from "./state-session.ts";
+import { StateSession } from "./state-session.ts";
 
 const idleSeconds = 60;
 /** A transaction makes one statement after the other. It may hold a lease, and others wait for that. */
@@ -16,7 +16,7 @@ export class StateSessions implements AsyncDisposable {
   readonly #idle: StateSession[] = [];
   #free: number;
   readonly #waiting: (() => void)[] = [];
-  /** Server process ids of sessions that have not answered. */
+  /** Server process ids of sessions that have ended without an answer. */
   readonly #silent = new Set<number>();
 
   constructor(
@@ -39,7 +39,7 @@ export class StateSessions implements AsyncDisposable {
         if (this.#silent.size > 0) await session.run((sql) => this.#terminateSilent(sql));
         return await session.run(operation);
       } catch (error) {
-        if (error instanceof AnswerTimeout) this.#silent.add(session.pid);
+        if (!session.isOpen) this.#silent.add(session.pid);
         throw error;
       } finally {
         if (session.isOpen) this.#idle.push(session);
@@ -57,7 +57,10 @@ export class StateSessions implements AsyncDisposable {
     for (let session = this.#idle.pop(); session; session = this.#idle.pop())
       if (session.isOpen) return session;
     const { connection, name, answerMs } = this;
-    return await StateSession.open(connection, { name, answerMs, idleSeconds, idleTransactionMs });
+    const opened = await StateSession.open(connection, { name, answerMs, idleSeconds, idleTransactionMs });
+    // A server that was started anew may give the id again.
+    this.#silent.delete(opened.pid);
+    return opened;
   }
 
   async #terminateSilent(sql: Sql): Promise<void> {
