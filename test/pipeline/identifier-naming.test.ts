@@ -89,6 +89,22 @@ test("of columns whose names collide the first is kept, or the run stops", async
   await pair.stop();
 });
 
+test("the column that is kept takes null, whatever the one that is left out takes", async () => {
+  await using pair = await rig(fivetran({ column_conflict: "KeepFirst" }));
+  await pair.source(`create table t (id int primary key, "userName" text, user_name text not null, note text not null);
+    insert into t values (1, null, 'a', 'x')`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (2, null, 'b', 'y')");
+  const atSink = "select id, user_name as n, note from t order by 1";
+  await expectSame(pair, 'select id, "userName" as n, note from t order by 1', atSink);
+  expect(pair.setAside).toEqual([]);
+  const notNull =
+    "select attname from pg_attribute where attrelid = 't'::regclass and attnotnull and attnum > 0";
+  expect((await pair.sink(notNull)).map(({ attname }) => attname)).toEqual(["id", "note"]);
+  await pair.stop();
+});
+
 test("a column that is kept from here on brings what it has held all along", async () => {
   await using pair = await rig(fivetran({ column_conflict: "KeepFirst" }), true);
   await pair.source(`create table t (id int primary key, x text, "userName" text, user_name text, "User Name" int);

@@ -92,15 +92,17 @@ export class TargetNaming {
 
   /** A table's shape with the sink's names. */
   shape(table: TableShape): TableShape {
-    const { relation } = this.named(table.relation);
+    const { relation, keep } = this.named(table.relation);
     if (!this.#fivetran) return relation === table.relation ? table : { ...table, relation };
     const column = (name: string) => cut(snakeName(name, "column"));
     const { coverage } = table;
+    // A column that is left out has the name of another one, which may take null.
+    const kept = table.relation.columns.filter((_, i) => keep?.[i] ?? true).map(({ name }) => name);
     return {
       ...table,
       relation,
       primaryKey: table.primaryKey.map(column),
-      notNull: table.notNull.map(column),
+      notNull: table.notNull.filter((name) => kept.includes(name)).map(column),
       ...(coverage ? { coverage: { ...coverage, excluded: coverage.excluded.map(column) } } : {}),
     };
   }
