@@ -93,6 +93,10 @@ const leavesSql = `(
     select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
   ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
 
+/** Of a column: no row has null. From version 18 on older rows may have it, as long as the constraint is NOT VALID. */
+const notNullSql = `a.attnotnull and not exists (select from pg_constraint con
+      where con.conrelid = a.attrelid and con.contype = 'n' and not con.convalidated and con.conkey = array[a.attnum])`;
+
 /**
  * Permanent tables only: leaf partitions, or their roots instead. `$1`: whether to take roots; `$2`: the OIDs of the tables; null: all.
  *
@@ -118,7 +122,7 @@ cross join lateral (
 cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
-    'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
+    'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', ${notNullSql},
     'number', a.attnum, 'version', a.xmin::text, 'has_added_value', ${hasAddedValueSql},
     'has_default', a.atthasdef or a.attidentity <> '', 'is_generated', a.attgenerated <> '', 'added_value', ${addedValueSql}) order by a.attnum)
       filter (where t.oid is not null), '[]') as list,
