@@ -86,7 +86,8 @@ function isDivisible(target: TargetTable | null, relation: Relation): boolean {
   if (target === null) return true;
   const key = keyNames(relation);
   const isKey = target.uniqueKeys.every(
-    ({ columns }) => columns.length === key.length && columns.every(({ column }) => key.includes(column)),
+    ({ columns, isOfOverlaps }) =>
+      !isOfOverlaps && columns.length === key.length && columns.every(({ column }) => key.includes(column)),
   );
   return isKey && target.refersTo.length === 0 && !target.isReferred;
 }

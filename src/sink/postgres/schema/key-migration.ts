@@ -36,7 +36,8 @@ export function planKey(
   const hadNone = known?.length === 0;
   if (!own && !hadNone) return none;
   const wanted = wantedKey(relation);
-  const isWanted = ({ columns }: UniqueKey) =>
+  const isWanted = ({ columns, isOfOverlaps }: UniqueKey) =>
+    !isOfOverlaps &&
     isSameSet(
       columns.map(({ column }) => nameOf(column)),
       wanted,

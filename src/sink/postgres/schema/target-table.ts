@@ -79,6 +79,8 @@ export interface UniqueKey {
   readonly isPrimary: boolean;
   /** Millrace has made it, and may change it as the source's key changes. */
   readonly isOurs: boolean;
+  /** It is WITHOUT OVERLAPS (from version 18 on): its operators find other rows than those of equal keys. */
+  readonly isOfOverlaps: boolean;
   readonly columns: readonly KeyColumn[];
 }
 
@@ -143,6 +145,7 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_des
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
       'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
+      'isOfOverlaps', i.indisexclusion,
       'columns', keys.columns) order by i.indexrelid), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
         'isLoose', t.typname = 'citext' or exists (select from pg_collation where oid = k.collid and not collisdeterministic),
@@ -214,7 +217,9 @@ function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts)
 /** The unique index that finds a row by the relation's key; undefined: there is none. */
 export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
   const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
-  return table.uniqueKeys.find(({ columns }) => columns.every(({ column }) => key.includes(column)));
+  return table.uniqueKeys.find(
+    ({ columns, isOfOverlaps }) => !isOfOverlaps && columns.every(({ column }) => key.includes(column)),
+  );
 }
 
 /** The condition that two expressions are the same key, as the key's index compares them if there is one. */
