@@ -161,6 +161,8 @@ test("tables whose names collide are merged, or the run stops", async () => {
   expect(await pair.snapshot("Orders", false)).toBeNull();
   await expectSame(pair, both, merged);
   await pair.source("alter table orders add c int default 5; insert into orders values (14, 'B14', 6)");
+  expect(String(await pair.ended())).toContain("it is copied again");
+  pair.start();
   await expectSame(
     pair,
     "select id, c from orders order by 1",
@@ -193,6 +195,48 @@ test("tables whose names collide are merged, or the run stops", async () => {
   await pair.sink("alter table orders alter d type text");
   pair.start();
   await expectSame(pair, own, own);
+  await pair.stop();
+});
+
+test("a column that is added to merged tables with a default has it in the rows of the table that has got it", async () => {
+  await using pair = await rig(fivetran(), true);
+  await pair.source(`create table "Orders" (id int primary key); create table orders (id int primary key);
+    insert into "Orders" values (1); insert into orders values (11)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source('alter table "Orders" add y int default 5; insert into "Orders" values (2, 6)');
+  const before = 'select id, y from "Orders" union all select id, null from orders order by 1';
+  const merged = "select id, y from orders order by 1";
+  await expectSame(pair, before, merged);
+  await pair.source("insert into orders values (12)");
+  await expectSame(pair, before, merged);
+  await pair.source(
+    'alter table orders add y int default 7, add n int; insert into orders values (13, 8); update "Orders" set y = 9 where id = 2',
+  );
+  await expectSame(pair, 'select id, y from "Orders" union all select id, y from orders order by 1', merged);
+  await pair.stop();
+});
+
+test("without copies the default of a column that is added to a merged table is warned of", async () => {
+  await using pair = await PipelineRig.create(server, `n${++count}`, {
+    naming: fivetran(),
+    skipSnapshots: true,
+  });
+  await pair.source('create table "Orders" (id int primary key); create table orders (id int primary key)');
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source('insert into "Orders" values (1); insert into orders values (11)');
+  await pair.source('alter table "Orders" add y int default 5; insert into "Orders" values (2)');
+  const merged = "select id, y from orders order by 1";
+  await waitFor("the rows", async () => (await pair.sink(merged).catch(() => [])).length === 3);
+  expect(await pair.sink<object>(merged)).toEqual([
+    { id: 1, y: null },
+    { id: 2, y: 5 },
+    { id: 11, y: null },
+  ]);
+  await waitFor("the warning", () =>
+    pair.warnings.join().includes('public."Orders" were added with a default'),
+  );
   await pair.stop();
 });
 

@@ -25,7 +25,7 @@ import { announcedShape } from "./announced-shape.ts";
 import { inOrder } from "./key-migration.ts";
 import { type CheckedTable, checkMigrations } from "./migration-check.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
-import { hasRemadeColumn } from "./shared-migration.ts";
+import { ownValuesMissing } from "./shared-migration.ts";
 import { StagingNames } from "./staging-names.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
@@ -269,15 +269,13 @@ export class TableRegistry {
     return await this.computed.make(client, fitted, relation);
   }
 
-  /** A column of a shared target cannot be dropped and added again: a copy brings the new values. */
+  /** In a shared target nobody knows which rows are the table's own: a copy brings what they have in new columns. */
   #requireOwnValues(table: TargetTable, shape: ShapeRecord | null, relation: Relation): void {
     if (!this.naming.isShared(relation)) return;
-    if (!hasRemadeColumn(table, shape, relation, this.config.migration_strategy)) return;
+    const missing = ownValuesMissing(table, shape, relation, this.config.migration_strategy);
+    if (missing === null) return;
     if (this.ledger.holds(relation)) throw this.#copyAgain(relation);
-    this.warn(
-      `A column of ${qualifiedName(relation)} was dropped and made again, and the table at the sink is shared: rows from before ` +
-        "hold what they held. Create a Snapshot task for this table.",
-    );
+    this.warn(missing);
   }
 
   #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
