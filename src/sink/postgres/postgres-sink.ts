@@ -12,7 +12,6 @@ import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { Semaphore } from "../../connection/semaphore.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
-import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopySink } from "../copy-sink.ts";
 import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
@@ -208,15 +207,11 @@ export class PostgresSink implements Sink {
         this.#count({ ...batch, count: before.rows });
         await this.#commit(client, before.resumeLsn);
       }
+      await this.#transaction.giveUp(client);
       if (this.context.makesCopies)
-        await recordTypeRefusal(client, this.context.connectorId, refused, this.#tables.ledger);
-      throw await this.#withRemedy(client, refused);
+        await recordTypeRefusal(client, this.context.connectorId, refused, this.#tables);
+      throw await withRemedy(client, this.naming.target(refused.relation), refused.relation, refused.error);
     });
-  }
-
-  async #withRemedy(client: Client, { relation, error }: RefusedRow): Promise<MillraceError> {
-    await this.#transaction.giveUp(client);
-    return await withRemedy(client, this.naming.target(relation), relation, error);
   }
 
   /** After the batch is applied: commits. Deferred constraints may still refuse a row. */

@@ -18,7 +18,14 @@ import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { BatchHistories } from "./batch-history.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
 import { HistoryFit } from "./history-fit.ts";
-import { HistoryLedger, type HistoryRecord, reconciled, shownColumns, takesRows } from "./history-ledger.ts";
+import {
+  HistoryLedger,
+  type HistoryRecord,
+  interrupted,
+  reconciled,
+  shownColumns,
+  takesRows,
+} from "./history-ledger.ts";
 import type { WantedColumn } from "./history-migration.ts";
 import { historyName } from "./history-naming.ts";
 import { columnsToBe, wantedColumns } from "./history-schema.ts";
@@ -111,8 +118,13 @@ export class Histories {
 
   /** In the open transaction: from here on these histories miss changes. */
   async switchOff(client: Client): Promise<void> {
-    for (const record of this.#switchedOff)
-      await this.#ledger.write(client, { ...record, isBegun: false, isReconciled: false });
+    for (const record of this.#switchedOff) await this.#ledger.write(client, interrupted(record));
+  }
+
+  /** In the open transaction: from here on the table's history misses changes, until it is compared with the next copy. */
+  async interrupt(client: Client, { id }: Relation): Promise<void> {
+    const record = this.#ledger.of(id);
+    if (record) await this.#ledger.write(client, interrupted(record));
   }
 
   get #switchedOff(): readonly HistoryRecord[] {

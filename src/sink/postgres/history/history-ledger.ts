@@ -63,6 +63,11 @@ export function reconciled(record: HistoryRecord): HistoryRecord {
   return { ...record, columns, isBegun: true, isReconciled: true };
 }
 
+/** It misses changes from here on. */
+export function interrupted(record: HistoryRecord): HistoryRecord {
+  return { ...record, isBegun: false, isReconciled: false };
+}
+
 interface HistoryRow {
   readonly table_id: number;
   readonly asked_schema: string;

@@ -10,8 +10,10 @@ import { copyIn } from "../apply/copy-in.ts";
 import type { MergeSession } from "../apply/merge-session.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import { HistoryRefused } from "../refusals/history-refused.ts";
+import { describeRefusedRows } from "../refusals/refused-rows.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
+import { isValueRefused } from "../types/incompatible-type.ts";
 import { timeText } from "./history-body.ts";
 import { historyColumnNames } from "./history-naming.ts";
 import { HistoryRows, type StagedGroup } from "./history-rows.ts";
@@ -71,7 +73,7 @@ const refusing = /^(22|23|42)/;
 
 async function withHistoryErrors(
   client: Client,
-  { name }: PreparedHistory,
+  { name, columns }: PreparedHistory,
   action: () => Promise<unknown>,
 ): Promise<void> {
   try {
@@ -83,8 +85,18 @@ async function withHistoryErrors(
     // It was dropped, or a column of it was: it is read again then.
     const isGone = code === sqlState.undefinedTable || code === sqlState.undefinedColumn;
     if (isGone || !refusing.test(code)) throw error;
+    // The source has altered a type since, and the table would refuse the value as well. Where somebody has altered the history, the next run
+    // finds that before it writes.
+    if (isValueRefused(error)) throw describeRefusedRows(error, name, byPlace(columns));
     throw new HistoryRefused(name, error);
   }
+}
+
+/** The columns' names, each at its index in the relation. */
+function byPlace(columns: readonly PreparedHistoryColumn[]): readonly string[] {
+  const names: string[] = [];
+  for (const { at, name } of columns) names[at] = name;
+  return names;
 }
 
 function columnList({ columns }: PreparedHistory): string {

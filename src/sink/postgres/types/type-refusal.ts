@@ -6,23 +6,26 @@ import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
-import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
 import type { RefusedRow } from "../refusals/refused-row.ts";
+import type { SinkTables } from "../sink-tables.ts";
 
 /**
  * The next run reads the source's types and alters the sink's. If the value is refused again, it is from before the source altered its type, and
- * the table is copied again. Durable on return.
+ * the table is copied again. Its history cannot take the value either, and is compared with that copy. Durable on return. In no transaction.
  */
 export async function recordTypeRefusal(
   client: Client,
   connectorId: string,
   refused: RefusedRow,
-  ledger: CopyLedger,
+  tables: Pick<SinkTables, "histories" | "ledger" | "inTransaction">,
 ): Promise<void> {
   if (!isForeignValue(refused)) return;
-  await client.query("rollback");
   const { relation, commitLsn } = refused;
-  if (!(await recordOnce(client, connectorId, relation, commitLsn))) await ledger.voidOf(client, relation);
+  if (await recordOnce(client, connectorId, relation, commitLsn)) return;
+  await tables.inTransaction(client, async () => {
+    await tables.histories.interrupt(client, relation);
+    await tables.ledger.voidOf(client, relation);
+  });
 }
 
 /** Whether the refusal may come from a user-defined type that differs at the sink. */

@@ -1,0 +1,74 @@
+// Histories of columns whose types the source has made itself, and alters.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { untilTold, withHistory } from "../support/history-tables.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const rig = (options: RigOptions = {}) =>
+  PipelineRig.create(server, `histypes${++count}`, {
+    isSupervised: true,
+    source: { catalog: withHistory("t") },
+    ...options,
+  });
+
+test.each([
+  ["whole transactions", 0],
+  ["pieces of them", 1],
+] as const)(
+  "a label that is renamed behind a backlog, in %s: the table is copied again, and its history gets what differs",
+  async (_, maxBufferedRows) => {
+    await using pair = await rig({ maxBufferedRows });
+    await pair.source(
+      "create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); insert into t values (1, 'a'), (2, 'b')",
+    );
+    pair.start();
+    await pair.untilRealtime();
+    await untilTold(pair, "id", "t_history", 2);
+    await pair.stop();
+    await pair.source("begin; update t set m = 'a' where id = 2; insert into t values (3, 'b'); commit");
+    await pair.source("alter type mood rename value 'b' to 'the other'");
+    await pair.source("insert into t values (4, 'the other')");
+    pair.start();
+    await pair.expectEqual();
+    expect((await untilTold(pair, "id, m", "t_history", 5)).toSorted()).toEqual([
+      ...["r 1|a", "r 2|a", "r 2|the other", "r 3|the other", "r 4|the other"],
+    ]);
+    await pair.source("update t set m = 'a' where id = 3");
+    expect((await untilTold(pair, "id, m", "t_history", 6)).at(-1)).toBe("u 3|a");
+    expect(await pair.sink("select id, m::text from t_versions where is_current order by id")).toEqual([
+      ...[
+        { id: 1, m: "a" },
+        { id: 2, m: "a" },
+        { id: 3, m: "a" },
+        { id: 4, m: "the other" },
+      ],
+    ]);
+    await pair.stop();
+  },
+);
+
+test("a history that refuses a row for a reason that nobody finds: the row's values are not reported", async () => {
+  await using pair = await rig({ isSupervised: false });
+  await pair.source("create table t (id int primary key, v text)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (1, 'a')");
+  await untilTold(pair, "id", "t_history", 1);
+  await pair.sink(`create function refuse() returns trigger language plpgsql as $$ begin
+      raise exception 'no %', new.v using errcode = 'check_violation'; end $$;
+    create trigger refuse before insert on t_history for each row execute function refuse();
+    alter table t_history enable always trigger refuse`);
+  await pair.source("insert into t values (2, 'secret')");
+  const failure = (await pair.ended()) as Error;
+  expect(failure.message).toStartWith("The history public.t_history at the sink refuses a row.");
+  expect(failure.message).toContain("function public.refuse()");
+  expect(failure.message).not.toContain("secret");
+});
