@@ -252,6 +252,9 @@ export class SupervisedConnector {
     const { id, term, onGone } = this.holding;
     this.context.board.forget(id);
     // Another connector may have been stored under this id meanwhile. With other replicas, it gets a holder of its own.
-    if (!this.#isStale || term !== null) onGone();
+    if (this.#isStale && term === null) return;
+    // Nobody would end what this one began from here on.
+    this.#closed = true;
+    onGone();
   }
 }

@@ -98,9 +98,12 @@ export class Supervisor implements AsyncDisposable {
     else this.#take(id, null);
   }
 
-  /** Records of connectors may have changed. */
+  /** Records of connectors may have changed, and tasks of them may be due. */
   reconcileHeld(): void {
-    for (const { connector } of this.#held.values()) connector.reconcile();
+    for (const { connector } of this.#held.values()) {
+      connector.reconcile();
+      connector.tasks.dispatch();
+    }
   }
 
   /** A task of the connector may be due. */

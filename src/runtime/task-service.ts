@@ -34,9 +34,7 @@ export class StoredTaskService implements TaskService {
     if (deletion) throw beingDeleted(connectorId);
     const spec = completeTaskSpec(request, config);
     const draft = newTask(this.context.newTaskId(), spec, this.context.now().getTime());
-    const task = await this.context.state.tasks.create(connectorId, draft);
-    this.context.supervisor.dispatchTasks(connectorId);
-    return task;
+    return await this.#dispatchAfter(connectorId, this.context.state.tasks.create(connectorId, draft));
   }
 
   cancel(connectorId: string, taskId: string): Promise<Task> {
@@ -49,9 +47,17 @@ export class StoredTaskService implements TaskService {
 
   async #change(connectorId: string, taskId: string, decide: (task: Task) => Task): Promise<Task> {
     await this.context.state.connectors.get(connectorId);
-    const task = found(await this.context.state.tasks.change(connectorId, taskId, decide), taskId);
-    this.context.supervisor.dispatchTasks(connectorId);
-    return task;
+    const changed = this.context.state.tasks.change(connectorId, taskId, decide);
+    return found(await this.#dispatchAfter(connectorId, changed), taskId);
+  }
+
+  /** Dispatches even after an error: the change may be stored although its answer was lost. */
+  async #dispatchAfter<Result>(connectorId: string, stored: Promise<Result>): Promise<Result> {
+    try {
+      return await stored;
+    } finally {
+      this.context.supervisor.dispatchTasks(connectorId);
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // What a supervisor holds while leases come and go faster than its runs end.
 
-import { expect, spyOn, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { claimTask, newTask } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
@@ -30,6 +30,68 @@ test("of two leases that are gained while the earlier run ends, the later one is
   await supervisor.giveBack("other");
   while (!supervisor.holds("orders")) await Bun.sleep(5);
   expect(supervisor.termOf("orders")).toBe(3);
+});
+
+test("a connector that is deleted, and stored again by another replica, does not run here any more", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { connectors, state, supervisor } = runtime;
+  await connectors.createOrReplace("orders", sampleRequest(), null);
+  spyOn(state.tasks, "releaseRunning").mockResolvedValue();
+  supervisor.cut("orders");
+  supervisor.hold("orders", 2);
+  await waitFor("it to run", () => runtime.runs === 2);
+  // The notice of the one that is stored again comes while the record is read that is gone.
+  spyOn(state.connectors, "find").mockImplementationOnce(async (id) => {
+    supervisor.reconcile(id);
+    return null;
+  });
+  supervisor.reconcile("orders");
+  await waitFor("it to be given up", () => !supervisor.holds("orders"));
+  await Bun.sleep(200);
+  expect(runtime.runs).toBe(2);
+});
+
+describe("a task", () => {
+  const spec = (name: string) => ({
+    Snapshot: { database: "shop", schema: "public", name, truncate: false, force_parallel: false },
+  });
+  const begin = async () => {
+    const runtime = await RuntimeFixture.open();
+    await runtime.connectors.createOrReplace("orders", { ...sampleRequest(), id: "orders" }, null);
+    const untilDone = (id: string) =>
+      waitFor("its end", async () => (await runtime.tasks.get("orders", id)).state === "Done");
+    return { runtime, untilDone };
+  };
+
+  test("that another replica has created runs when its notice was missed", async () => {
+    const { runtime, untilDone } = await begin();
+    await using _runtime = runtime;
+    const { id } = await runtime.tasks.create("orders", spec("first"));
+    await untilDone(id);
+    const task = newTask(Bun.randomUUIDv7(), spec("second"), Date.now());
+    await runtime.state.tasks.create("orders", task);
+    runtime.supervisor.reconcileHeld();
+    await untilDone(task.id);
+  });
+
+  test("that was created or retried runs also when the state's answer was lost", async () => {
+    const { runtime, untilDone } = await begin();
+    await using _runtime = runtime;
+    const { tasks } = runtime.state;
+    const lost = () => Promise.reject(new MillraceError("state_unavailable", "Its answer is lost."));
+    const create = tasks.create.bind(tasks);
+    spyOn(tasks, "create").mockImplementationOnce((...task) => create(...task).then(lost));
+    await expect(runtime.tasks.create("orders", spec("first"))).rejects.toThrow("lost");
+    const created = await waitFor("it to be stored", async () => (await tasks.list("orders"))[0]);
+    await untilDone(created.id);
+
+    const task = newTask(Bun.randomUUIDv7(), spec("second"), Date.now());
+    await create("orders", { ...task, state: "Failed" });
+    const change = tasks.change.bind(tasks);
+    spyOn(tasks, "change").mockImplementationOnce((...changed) => change(...changed).then(lost));
+    await expect(runtime.tasks.retry("orders", task.id)).rejects.toThrow("lost");
+    await untilDone(task.id);
+  });
 });
 
 test("one statement releases the tasks of all connectors where no other replica can run any", async () => {
