@@ -57,8 +57,9 @@ export class AlertWatch {
     this.#sendDueOfReplicas();
   }
 
-  /** Another replica may hold the connector from now on: it alone tells of it. */
+  /** Another replica may hold the connector from now on, or the service ends: what is wrong then is told by the next holder. */
   released(connectorId: string): void {
+    for (const alert of this.#connectors.get(connectorId)?.untold() ?? []) this.send(alert);
     this.forget(connectorId);
   }
 

@@ -116,12 +116,17 @@ export class ConnectorAlerts {
       this.#ofRecovery(nowMs),
       this.#ofLog(nowMs),
       this.#ofTables(nowMs),
-      this.#ofTasks(nowMs),
-      this.#ofDifferences(nowMs),
-      this.#ofParked(nowMs),
+      this.#mayTell("task.failed", nowMs) ? this.#takeTasks() : null,
+      this.#mayTell("verify.differs", nowMs) ? this.#takeDifferences() : null,
+      this.#mayTell("message.parked", nowMs) ? this.#takeParked() : null,
     ].filter((alert) => alert !== null);
     for (const { type } of alerts) this.#sentMs.set(type, nowMs);
     return alerts;
+  }
+
+  /** What waits for its turn and has happened once, so that who holds the connector next cannot tell of it. It counts as told. */
+  untold(): Alert[] {
+    return [this.#takeTasks(), this.#takeDifferences(), this.#takeParked()].filter((alert) => alert !== null);
   }
 
   /** `isAnother`: it is no continuation of one of its kind. Each failure is a change; retries go on through short calms. */
@@ -179,22 +184,22 @@ export class ConnectorAlerts {
     return tablesAlert(this.id, this.#setAsideSinceMs, tables);
   }
 
-  #ofTasks(nowMs: number): Alert | null {
+  #takeTasks(): Alert | null {
     const tasks = this.#tasks;
-    if (tasks.length === 0 || !this.#mayTell("task.failed", nowMs)) return null;
+    if (tasks.length === 0) return null;
     this.#tasks = [];
     return tasksAlert(this.id, this.#firstTaskMs, tasks);
   }
 
-  #ofDifferences(nowMs: number): Alert | null {
+  #takeDifferences(): Alert | null {
     const tables = this.#differing;
-    if (tables.length === 0 || !this.#mayTell("verify.differs", nowMs)) return null;
+    if (tables.length === 0) return null;
     this.#differing = [];
     return differencesAlert(this.id, this.#firstDifferingMs, tables);
   }
 
-  #ofParked(nowMs: number): Alert | null {
-    if (this.#parked.size === 0 || !this.#mayTell("message.parked", nowMs)) return null;
+  #takeParked(): Alert | null {
+    if (this.#parked.size === 0) return null;
     const parked = [...this.#parked.values()];
     this.#parked.clear();
     return parkedAlert(this.id, this.#firstParkedMs, parked);

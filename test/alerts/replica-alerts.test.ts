@@ -4,6 +4,18 @@ import { expect, test } from "bun:test";
 import { type Alert, alertBody, windowMs } from "../../src/alerts/alert.ts";
 import { AlertWatch } from "../../src/alerts/alert-watch.ts";
 import { retryingMs } from "../../src/alerts/connector-alerts.ts";
+import { newTask } from "../../src/connector/task-state.ts";
+
+const differing = {
+  as_of_lsn: "0/1",
+  rows: 1,
+  ranges: 1,
+  missing: 1,
+  extra: 0,
+  changed: 0,
+  repaired: 0,
+  sample: [],
+};
 
 const startMs = Date.parse("2026-01-02T03:04:05.678Z");
 const lost = (id: string) => ({ id, host: `host of ${id}`, version: "1.2.0", seenAt: new Date(startMs) });
@@ -70,4 +82,41 @@ test("of a connector that another replica holds from now on nothing more is told
   watch.released("orders");
   pass(retryingMs + 60_000);
   expect(told()).toEqual([]);
+});
+
+test("what happened to a connector and waits is told before another replica holds it, as that one cannot", () => {
+  const { watch, pass, told } = rig();
+  const id = "3f6f3a52-6f7e-7000-8000-000000000001";
+  const happen = (name: string) => {
+    const table = { database: "shop", schema: "public", name };
+    const task = {
+      ...newTask(id, { Snapshot: { ...table, truncate: false, force_parallel: false } }, startMs),
+    };
+    watch.taskFailed("orders", { ...task, reason: "There is no such table." });
+    watch.verified("orders", task, differing);
+    watch.parked("orders", [{ schema: "public", table: name }]);
+  };
+  happen("a");
+  expect(told()).toHaveLength(3);
+  happen("b");
+  watch.setAside("orders", [{ schema: "public", name: "c", reason: "It has no key.", commands: [] }]);
+  expect(told().map(({ type }) => type)).toEqual(["table.set_aside"]);
+  watch.setAside("orders", [{ schema: "public", name: "d", reason: "It has no key.", commands: [] }]);
+  watch.released("orders");
+  expect(told().map(({ type, data }) => [type, data.count])).toEqual([
+    ["task.failed", 1],
+    ["verify.differs", 1],
+    ["message.parked", 1],
+  ]);
+  pass(windowMs);
+  expect(told()).toEqual([]);
+});
+
+test("of a connector that is deleted nothing more is told", () => {
+  const { watch, pass, told } = rig();
+  watch.parked("orders", [{ schema: "public", table: "a" }]);
+  watch.parked("orders", [{ schema: "public", table: "b" }]);
+  watch.forget("orders");
+  pass(windowMs);
+  expect(told()).toHaveLength(1);
 });

@@ -184,10 +184,20 @@ export class LeaseKeeper implements AsyncDisposable {
       this.#log.took(this.#leases.taken(terms, this.#phase === "running"), view.replicas, clock());
     }
     this.#balance(view);
-    if (view.replicas.every(({ isAlive }) => isAlive)) return;
-    for (const replica of await this.#answer(store.forgetLost())) {
-      this.#log.forgot(replica);
-      this.context.replicaLost(replica);
+    const lost = view.replicas.filter(({ isAlive }) => !isAlive);
+    if (lost.length > 0) await this.#answer(this.#forgetLost(lost));
+  }
+
+  /** Who removes a replica tells of it, also if the answer comes too late for the look: no other replica finds it any more. */
+  async #forgetLost(lost: readonly ReplicaView[]): Promise<void> {
+    try {
+      for (const replica of await this.context.store.forgetLost()) {
+        this.#log.forgot(replica);
+        this.context.replicaLost(replica);
+      }
+    } catch (error) {
+      this.#log.mayHaveForgotten(lost);
+      throw error;
     }
   }
 

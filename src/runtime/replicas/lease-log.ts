@@ -101,6 +101,12 @@ export class LeaseLog {
     this.log.warn({ replica: id, seen_at: seenAt }, "a replica is gone: it has not renewed for long");
   }
 
+  /** The state did not say which of them it has removed. */
+  mayHaveForgotten(lost: readonly ReplicaView[]): void {
+    const replicas = lost.slice(0, mostNamed).map(({ id }) => id);
+    this.log.warn({ replicas }, "replicas that are lost may have been removed, and no alert may tell of it");
+  }
+
   /** Tells who is alive now, so that `took` can name who was until lately. */
   saw(replicas: readonly ReplicaView[], now: number): void {
     for (const { instance, isAlive } of replicas) if (isAlive) this.#seenAlive.set(instance, now);

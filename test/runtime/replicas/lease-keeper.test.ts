@@ -1,7 +1,9 @@
 // One keeper's life step by step, in simulated time, against the store in memory.
 
 import { describe, expect, test } from "bun:test";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { simulatedInstallation } from "../../support/replicas/simulated-installation.ts";
+import { noFaults } from "../../support/replicas/simulated-network.ts";
 import { SimulatedReplica, type SimulatedReplicaOptions } from "../../support/replicas/simulated-replica.ts";
 
 function stage(connectors: readonly string[] = [], seed = 1) {
@@ -472,6 +474,44 @@ describe("several replicas", () => {
     pass(62_000);
     expect(store.replicas.has("x")).toBe(false);
     expect(others.flatMap(({ lostReplicas }) => lostReplicas.map(({ id }) => id))).toEqual(["x"]);
+  });
+
+  test("tell of one that is lost also when the state's answer is late", () => {
+    const { join, pass, store, network, time } = stage();
+    const x = join("x");
+    const y = join("y");
+    pass(1_000);
+    x.kill();
+    const forgetLost = store.forgetLost.bind(store);
+    store.forgetLost = () => {
+      const lost = forgetLost();
+      if (lost.length > 0) network.faults = { lost: 0, slow: 1, slowMs: 60_000 };
+      time.after(0, () => {
+        network.faults = noFaults;
+      });
+      return lost;
+    };
+    pass(130_000);
+    expect(store.replicas.has("x")).toBe(false);
+    expect(y.lostReplicas.map(({ id }) => id)).toEqual(["x"]);
+  });
+
+  test("say that one may have been removed of which nobody tells, when the state's answer is lost", () => {
+    const { join, pass, store, lines } = stage();
+    const x = join("x");
+    const y = join("y");
+    pass(1_000);
+    x.kill();
+    const forgetLost = store.forgetLost.bind(store);
+    store.forgetLost = () => {
+      if (forgetLost().length === 0) return [];
+      throw new MillraceError("state_unavailable", "The connection was lost.");
+    };
+    pass(70_000);
+    expect(y.lostReplicas).toEqual([]);
+    expect(lines.map(({ level, msg }) => `${level}: ${msg}`)).toContain(
+      "warn: replicas that are lost may have been removed, and no alert may tell of it",
+    );
   });
 
   test("give a connector back to one that joins, and say why", () => {
