@@ -3,12 +3,20 @@
 //
 // Compaction and order hold within a partition: of one key's messages in two partitions none is the newer. So all of a record are in one
 // partition. A new record's does not depend on how many partitions there are, and a record stays where it is when some are added.
+//
+// A broker that stood still may not know yet that another leads in its place, and would show an older record. So a message without content
+// goes to the partition before it is read, up to that message: no other than the leader can take it.
 
 import { type Connection, fetchV12, listOffsetsV6, type RecordsBatch } from "@platformatic/kafka";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { partitionOf } from "../client/partitioner.ts";
+import { produce } from "../client/produce-request.ts";
+import { RecordBatch } from "../client/record-batch.ts";
+import { plainHeaders } from "../message-headers.ts";
+import { RefusedBatch } from "../produce/too-large.ts";
 import { CommittedRecords } from "./committed-records.ts";
 
 export const checkpointTopic = "millrace.checkpoints";
@@ -35,11 +43,23 @@ export interface StoredCheckpoint {
 /** Of the topic, where millrace makes it. A topic never loses partitions. */
 export const checkpointPartitions = 16;
 
-const latest = -1n;
+/** Of messages that only show where a partition ends: no connector has it. They are tombstones, which compaction removes. */
+const endKey = partKey("", "end");
+const encoder = new TextEncoder();
+/** How long the leader may wait for its replicas. */
+const endTimeoutMs = 3_000;
+
 const earliest = -2n;
 const fetchBytes = 1024 * 1024;
 const fetchWaitMs = 500;
 const readUncommitted = 0;
+
+export function utf8(text: string): ByteWriter {
+  const bytes = encoder.encode(text);
+  const out = new ByteWriter(bytes.length);
+  out.all(bytes);
+  return out;
+}
 
 export function partKey(recordKey: string, table: string): string {
   return `${recordKey}${separator}${table}`;
@@ -86,8 +106,8 @@ async function readPartition(
 ): Promise<StoredCheckpoint | null> {
   const records = new CommittedRecords();
   const connection = await cluster.nodeForQuestions(cluster.leader(checkpointTopic, partition));
-  const end = await offsetOf(connection, partition, latest);
-  for (let at = await offsetOf(connection, partition, earliest); at < end; )
+  const end = await endOf(connection, partition);
+  for (let at = await beginningOf(connection, partition); at < end; )
     at = await readFrom(connection, partition, at, records);
   const whole = records.values.get(recordKey);
   if (!whole) return null;
@@ -103,8 +123,21 @@ async function readPartition(
   };
 }
 
-async function offsetOf(connection: Connection, partition: number, timestamp: bigint): Promise<bigint> {
-  const partitions = [{ partitionIndex: partition, currentLeaderEpoch: -1, timestamp }];
+/** The offset behind all that is committed by now. Throws where the broker does not lead the partition. */
+async function endOf(connection: Connection, partition: number): Promise<bigint> {
+  const batch = new RecordBatch();
+  batch.add(utf8(endKey), null, plainHeaders([]));
+  const nobody = { producerId: -1n, epoch: -1, sequence: -1, isTransactional: false };
+  const sent = { topic: checkpointTopic, partition, bytes: batch.finish(nobody, "none", Date.now()) };
+  const options = { transactionalId: null, acks: "All", timeoutMs: endTimeoutMs } as const;
+  const { verdicts, offsets } = await produce(connection, [sent], options);
+  const verdict = verdicts.get(sent) ?? null;
+  if (verdict !== null) throw new RefusedBatch(verdict, checkpointTopic);
+  return BigInt(offsets.get(sent)!) + 1n;
+}
+
+async function beginningOf(connection: Connection, partition: number): Promise<bigint> {
+  const partitions = [{ partitionIndex: partition, currentLeaderEpoch: -1, timestamp: earliest }];
   const answer = await listOffsetsV6.api.async(connection, -1, readUncommitted, [
     { name: checkpointTopic, partitions },
   ]);

@@ -9,8 +9,7 @@ import { plainHeaders } from "../message-headers.ts";
 import { ProducerLog } from "../produce/producer-log.ts";
 import { ProducerSession } from "../produce/producer-session.ts";
 import { PartitionQueue } from "../produce/round.ts";
-import { checkpointTopic, findCheckpoint, partKey } from "./checkpoint-topic.ts";
-import { utf8 } from "./kafka-store.ts";
+import { checkpointTopic, findCheckpoint, partKey, utf8 } from "./checkpoint-topic.ts";
 
 /**
  * Whoever still runs under the connector's transactional id is fenced. Without transactions there is no record. Throws errors of the
@@ -46,7 +45,10 @@ async function drop(
   const { cluster } = session;
   const layout = (await cluster.topics([checkpointTopic])).get(checkpointTopic);
   if (!layout) return;
-  const { partition, stored } = await findCheckpoint(cluster, checkpointKey, layout.leaders.length);
+  const { partition, stored } = await session.askAgain(
+    `read the checkpoint from topic ${checkpointTopic}`,
+    () => findCheckpoint(cluster, checkpointKey, layout.leaders.length),
+  );
   if (!stored) return;
   const log = new ProducerLog(bounds, session, () => undefined);
   const queue = new PartitionQueue(checkpointTopic, partition);

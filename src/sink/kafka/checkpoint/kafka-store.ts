@@ -3,7 +3,6 @@
 
 import type { ChangedParts, SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { Cluster } from "../client/cluster.ts";
 import type { TopicPlan } from "../client/topics.ts";
@@ -23,6 +22,7 @@ import {
   receiptsHeader,
   retriedHeader,
   runHeader,
+  utf8,
 } from "./checkpoint-topic.ts";
 
 /** Of the topic of checkpoints, where it is to be made. */
@@ -37,8 +37,6 @@ const topicConfig = [
 ] as const;
 
 const markName = "committed_by_run";
-
-const encoder = new TextEncoder();
 
 /** A run of the connector, over all its sessions. */
 export interface KafkaRun {
@@ -179,13 +177,6 @@ export function replicasWarning(replicas: number, brokers: number): string | nul
     `Topic ${checkpointTopic} has ${replicas === 1 ? "1 replica" : `${replicas} replicas`}, and the cluster has ${brokers} brokers. ` +
     `If the brokers that have it are lost, the connector cannot go on. Give it ${wanted} replicas with kafka-reassign-partitions.`
   );
-}
-
-export function utf8(text: string): ByteWriter {
-  const bytes = encoder.encode(text);
-  const out = new ByteWriter(bytes.length);
-  out.all(bytes);
-  return out;
 }
 
 function takenOver(): MillraceError {
