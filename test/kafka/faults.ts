@@ -176,20 +176,6 @@ describe("one broker", () => {
     await rig.run.restart();
     await rig.expectExact();
   });
-
-  test("a second run of the same connector: the first is fenced", async () => {
-    await using rig = await FaultRig.start();
-    await using load = rig.load();
-    await rig.run.untilRealtime();
-    await rig.untilCaughtUp("the first");
-    await using second = rig.another();
-    await waitFor("the end of one of them", () => rig.run.isOver || second.isOver);
-    await rig.expectFailure("kafka_fenced");
-    await rig.goOn(second);
-    expect(second.isOver).toBe(false);
-    await load[Symbol.asyncDispose]();
-    await rig.expectExact();
-  });
 });
 
 describe("three brokers", () => {

@@ -24,14 +24,14 @@ export function addFailure(streak: FailureStreak | null, nowMs: number): Failure
   return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
 }
 
-/** So many of them, and it is no replica. */
+/** So many of them, and it is another service. */
 const mostFencings = 3;
 const fencingsMs = 600_000;
 
 /**
- * Brokers do not know terms: a replica that was frozen amid its beginning fences the one that has taken over. It does so once, as it makes no
- * further attempt. So under a term a producer that was fenced begins again, unless that happens again and again. `before`: when it
- * happened.
+ * What asks for a producer may arrive late, and fences the one that has begun since: the request of a replica that was frozen amid its
+ * beginning, or one of this run's own that the network held back. Each does so once. So a producer that was fenced begins again, unless that
+ * happens again and again. `before`: when it happened.
  */
 export function mayFenceBack(before: readonly number[], nowMs: number): boolean {
   return before.filter((atMs) => nowMs - atMs < fencingsMs).length < mostFencings;

@@ -194,7 +194,7 @@ export class RunLoop {
   }
 
   #fencesBack({ code }: MillraceError, nowMs: number): boolean {
-    if (code !== "kafka_fenced" || this.context.term === null) return false;
+    if (code !== "kafka_fenced") return false;
     const isPossible = mayFenceBack(this.#fencedAt, nowMs);
     this.#fencedAt.push(nowMs);
     return isPossible;

@@ -129,14 +129,16 @@ test("what an attempt has met when its lease was over is not told as a failure",
   expect([attempts, failures]).toEqual([2, []]);
 });
 
-test("under a term, a producer that an older replica has fenced begins again", async () => {
+test.each([
+  ["an older replica", 3],
+  ["what it had asked itself, and what came late,", null],
+])("a producer that %s has fenced begins again", async (_, term) => {
   const steps = [
     { code: "kafka_fenced", lastsMs: 1_000 },
     { code: null, lastsMs: 5 },
   ] as const;
-  expect((await play(steps)).attempts).toBe(2);
-  const alone = await play(steps, undefined, () => true, null);
-  expect([alone.attempts, alone.failures.at(-1)]).toEqual([1, { failed: { reason: "It broke." } }]);
+  const { attempts, failures } = await play(steps, undefined, () => true, term);
+  expect([attempts, failures]).toEqual([2, [{ retry: { attempt: 1, reason: "It broke." } }]]);
 });
 
 test("a producer that is fenced again and again has met another service, and the run ends", async () => {

@@ -181,7 +181,7 @@ export function replicasWarning(replicas: number, brokers: number): string | nul
 
 function takenOver(): MillraceError {
   const text =
-    "Another service has run this connector meanwhile: its checkpoint is not this run's. This one has stopped. " +
+    "Another service has run this connector meanwhile: its checkpoint is not this run's. " +
     "Stop the connector in one of the two services, then start it in the other.";
   return new MillraceError("kafka_fenced", text);
 }

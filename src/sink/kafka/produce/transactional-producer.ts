@@ -118,7 +118,7 @@ export class TransactionalProducer {
       );
     const text =
       "Another producer has begun under the same transactional_id: is another service running this connector? " +
-      "This one has stopped. Stop the other one, then start the connector here.";
+      "Then stop the connector in one of the two services, and start it in the other.";
     return new MillraceError("kafka_fenced", text, { cause: error });
   }
 
