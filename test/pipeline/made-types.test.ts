@@ -1,6 +1,7 @@
 // The source's own types, made at a Postgres sink.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -204,4 +205,117 @@ test("types that are made anew where the sink's is somebody's own: the table is 
   await pair.expectSame("select id, p::text as p from t order by id");
   await waitFor("no table to be set aside", () => pair.setAside.length === 0);
   await pair.stop();
+});
+
+/** A connector from another source to the sink of `first`. */
+const beside = (first: PipelineRig) =>
+  rig({ sink: { connection: fullConnection(server.connection(first.sinkDatabase)) } });
+
+test("enums of one name and of two sources: neither connector renames the other's labels", async () => {
+  await using first = await rig();
+  await first.source(`create type status as enum ('open', 'closed'); create table t (id int primary key, s status);
+    insert into t values (1, 'open'), (2, 'closed')`);
+  first.start();
+  await first.untilRealtime();
+  await using second = await beside(first);
+  await second.source(`create type status as enum ('new', 'done'); create table u (id int primary key, s status);
+    insert into u values (1, 'new'), (2, 'done')`);
+  second.start();
+  await second.untilRealtime();
+  const ofFirst = "select id, s::text as s from t order by id";
+  const ofSecond = "select id, s::text as s from u order by id";
+  const expectBoth = async () => {
+    await first.expectSame(ofFirst);
+    expect(await first.sink<object>(ofSecond)).toEqual(await second.source<object>(ofSecond));
+  };
+  await expectBoth();
+  await first.source("insert into t values (3, 'open'); alter type status add value 'late'");
+  await first.source("insert into t values (4, 'late')");
+  await expectBoth();
+  await first.source("alter type status rename value 'open' to 'opened'");
+  await first.source("insert into t values (5, 'opened')");
+  await expectBoth();
+  await second.source("alter type status rename value 'done' to 'finished'");
+  await second.source("insert into u values (3, 'finished')");
+  await waitFor("the second's rows", async () =>
+    Bun.deepEquals(await first.sink<object>(ofSecond), await second.source<object>(ofSecond)),
+  );
+  await expectBoth();
+  await first.stop();
+  await second.stop();
+});
+
+test("composites of one name and of two sources: the type stays its maker's, and the other's table is set aside", async () => {
+  await using first = await rig();
+  await first.source(
+    "create type pair as (x int, y int); create table t (id int primary key, p pair); insert into t values (1, (1, 2))",
+  );
+  first.start();
+  await first.untilRealtime();
+  await using second = await beside(first);
+  await second.source(`create type pair as (a text); create table u (id int primary key, p pair);
+    insert into u values (1, row('x')); create table v (id int primary key)`);
+  second.start();
+  await waitFor("the table to be set aside", () => second.setAside.some(({ name }) => name === "u"));
+  await second.untilRealtime();
+  await second.source("insert into v values (1)");
+  await waitFor("the other table", async () => (await first.sink("select from v")).length === 1);
+  expect(second.setAside[0]?.reason).toContain("public.pair");
+  await first.source("insert into t values (2, (3, 4))");
+  await first.expectEqual();
+  expect(await typesOf(first, "t")).toBe("integer, pair");
+  await first.sink(second.setAside[0]?.commands.join("; ") ?? "");
+  const rows = "select id, p::text as p from u order by id";
+  await waitFor("the second's rows", async () =>
+    Bun.deepEquals(await first.sink<object>(rows).catch(() => []), await second.source<object>(rows)),
+  );
+  await first.stop();
+  await second.stop();
+});
+
+test("a type of an earlier version, which recorded no connector, is the first one's that has the same", async () => {
+  await using pair = await rig();
+  await pair.source(
+    "create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); insert into t values (1, 'a')",
+  );
+  pair.start();
+  await pair.untilRealtime();
+  await pair.stop();
+  await pair.sink("alter table millrace.made_type drop connector_id, drop is_shared");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("alter type mood rename value 'a' to 'A'");
+  await pair.source("insert into t values (2, 'A')");
+  await pair.expectEqual();
+  const labels = "select enum_range(null::mood)::text as labels";
+  expect(await pair.sink<object>(labels)).toEqual([{ labels: "{A,b}" }]);
+  await pair.stop();
+  await pair.sink("alter table millrace.made_type drop connector_id, drop is_shared");
+  await pair.source("alter type mood rename value 'b' to 'B'");
+  await pair.source("insert into t values (3, 'B')");
+  pair.start();
+  await pair.expectEqual();
+  expect(await pair.sink<object>(labels)).toEqual([{ labels: "{A,b,B}" }]);
+  await pair.stop();
+});
+
+test("types of two schemas that would be one at the sink must be the same", async () => {
+  await using pair = await rig({ isSupervised: false, sink: { target_schema: "copy" } });
+  await pair.source(`create schema one; create type one.status as enum ('open', 'closed'); create table one.t (id int primary key, s one.status);
+    create schema two; create type two.status as enum ('open', 'closed'); create table two.u (id int primary key, s two.status);
+    insert into one.t values (1, 'open'); insert into two.u values (1, 'closed')`);
+  pair.start();
+  await pair.untilRealtime();
+  expect(
+    await pair.sink<object>("select t.s::text as t, u.s::text as u from copy.t join copy.u using (id)"),
+  ).toEqual([{ t: "open", u: "closed" }]);
+  await pair.stop();
+  await pair.source("alter type two.status rename value 'open' to 'new'");
+  pair.start();
+  const refusal = await pair.ended();
+  expect(refusal).toMatchObject({ code: "sink_schema_mismatch" });
+  expect(String(refusal)).toContain(
+    "Types one.status and two.status of the source would both be copy.status at the sink",
+  );
+  expect(await pair.sink<object>("select s::text from copy.t")).toEqual([{ s: "open" }]);
 });

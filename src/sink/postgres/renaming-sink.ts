@@ -12,6 +12,7 @@ import type { UnreadableTable } from "../sink-events.ts";
 import type { VerifySink } from "../verify-sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
+import { requireSameTypes } from "./types/shared-type-name.ts";
 
 export class RenamingSink implements Sink {
   constructor(
@@ -40,6 +41,10 @@ export class RenamingSink implements Sink {
     forms: readonly TupleForm[],
     unreadable?: readonly UnreadableTable[],
   ): Promise<PreparedTables> {
+    requireSameTypes(
+      tables.map(({ relation }) => relation),
+      (schema) => this.naming.schema(schema),
+    );
     const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
     const { incomplete = [], ...prepared } = await this.sink.prepare([...named.keys()], forms, unreadable);
     const asGiven = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);

@@ -61,9 +61,9 @@ export class SinkTables implements AppliedTables {
     this.touched = new TouchedKeys(connectorId, this.shapes);
     this.interrupted = new InterruptedCopies(connectorId, this.records, this.touched, pace.copyRetentionMs);
     const { allowed, disable_all } = config.migration_strategy;
-    const types = new TypeMaker(
-      { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
-      (reason) => events.warning("types", reason),
+    const alter = !disable_all && allowed.includes("Datatype");
+    const types = new TypeMaker(connectorId, { alter, rename: makesCopies }, (reason) =>
+      events.warning("types", reason),
     );
     this.registry = new TableRegistry(
       ...([config, naming, this.ledger, this.shapes, types] as const),

@@ -49,6 +49,8 @@ create table if not exists millrace.made_type (
   type_name text not null,
   primary key (type_schema, type_name)
 );
+alter table millrace.made_type add column if not exists connector_id text;
+alter table millrace.made_type add column if not exists is_shared boolean not null default false;
 create table if not exists millrace.type_question (
   connector_id text not null,
   table_id int8 not null,

@@ -60,6 +60,7 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
       "and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.owed_row') and attname = 'key_names') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.divided_copy') and attname = 'is_beside') and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.made_type') and attname = 'is_shared') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'is_unproved') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );

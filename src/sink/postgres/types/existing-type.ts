@@ -22,8 +22,12 @@ export interface ExistingType extends TypeKey {
   readonly madeOf: string | null;
   readonly kind: TypeDefinition["kind"] | "other";
   readonly oid: number;
-  /** Millrace has created the type. */
+  /** The connector that asks has created the type. */
   readonly isOurs: boolean;
+  /** A connector of an earlier version has created it, which did not record who it was. */
+  readonly isUnclaimed: boolean;
+  /** Connectors that have not created it use it too. */
+  readonly isShared: boolean;
 }
 
 const existingQuery = `
@@ -36,19 +40,23 @@ select n.nspname as schema, t.typname as name,
   case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' when 'r' then 'range' else 'other' end as kind,
   case t.typtype when 'd' then format_type(t.typbasetype, t.typtypmod)
     when 'r' then (select format_type(rngsubtype, null) from pg_range where rngtypid = t.oid) end as "madeOf", t.oid,
-  exists (select from millrace.made_type m where m.type_schema = n.nspname and m.type_name = t.typname) as "isOurs"
+  (m.connector_id = $3) is true as "isOurs", m.type_name is not null and m.connector_id is null as "isUnclaimed",
+  m.is_shared is true as "isShared"
 from unnest($1::text[], $2::text[]) as wanted(schema, name)
 join pg_namespace n on n.nspname = wanted.schema
-join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name`;
+join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name
+left join millrace.made_type m on m.type_schema = n.nspname and m.type_name = t.typname`;
 
-/** Reads the types that exist, by qualified name. The client's search_path must be empty. */
+/** Reads the types that exist, by qualified name. `connectorId`: who asks. The client's search_path must be empty. */
 export async function readExistingTypes(
   client: Client,
   keys: readonly TypeKey[],
+  connectorId: string | null,
 ): Promise<ReadonlyMap<string, ExistingType>> {
   const { rows } = await client.query<ExistingType>(existingQuery, [
     keys.map(({ schema }) => schema),
     keys.map(({ name }) => name),
+    connectorId,
   ]);
   return new Map(rows.map((row) => [qualifiedName(row), row]));
 }
@@ -56,6 +64,17 @@ export async function readExistingTypes(
 /** The structure of a type's values. Types with different structures are not the same type. Labels and constraints do not count. */
 export function formOf({ kind, madeOf, attributes }: ExistingType): string {
   return JSON.stringify([kind, madeOf, kind === "composite" ? attributes : []]);
+}
+
+/** Whether the types have the same values: labels in the same order, or the same structure. */
+export function isSame(definition: TypeDefinition, existing: ExistingType): boolean {
+  if (isIncompatible(definition, existing)) return false;
+  if (definition.kind === "composite") return definition.attributes.length === existing.attributes.length;
+  if (definition.kind !== "enum") return true;
+  return Bun.deepEquals(
+    definition.labels.map(({ name }) => name),
+    existing.labels,
+  );
 }
 
 /**

@@ -25,7 +25,7 @@ export async function incompatibleTypeRefused(
   const table = await readTargetTable(client, target);
   const definitions = relation.columns.flatMap(({ typeDefinitions }) => typeDefinitions ?? []);
   if (!table || definitions.length === 0) return null;
-  const existing = await readExistingTypes(client, definitions);
+  const existing = await readExistingTypes(client, definitions, null);
   const misfits = relation.columns.filter(({ name, typeName, typeDefinitions = [] }) => {
     const isOfType = table.columns.some((column) => column.name === name && column.typeName === typeName);
     const isAny = typeDefinitions.some((definition) => {

@@ -10,6 +10,7 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import { type EnumChange, enumChanges } from "./enum-changes.ts";
 import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
+import { claimTypes, recordMade } from "./type-claims.ts";
 import { dropReplacedTypes, replaceTypes } from "./type-replacement.ts";
 import { createTypeSql, useSql } from "./type-sql.ts";
 
@@ -28,6 +29,7 @@ export class TypeMaker {
   #hasWarned = false;
 
   constructor(
+    private readonly connectorId: string,
     private readonly may: {
       /** Existing types may be altered. */
       readonly alter: boolean;
@@ -63,17 +65,16 @@ export class TypeMaker {
     await client.query("begin");
     let existing = await this.#make(client, wanted);
     if (this.may.alter && this.may.rename) {
-      const replaced = await replaceTypes(client, wanted, existing);
+      const replaced = await replaceTypes(client, this.connectorId, wanted, existing);
       if (replaced.length > 0) {
         // In the same transaction: the values of their columns are void.
         await onAmbiguous(new Map(replaced.map((key) => [key, { isFollowed: false }])));
-        existing = await readExistingTypes(client, [...wanted.values()]);
+        existing = await readExistingTypes(client, [...wanted.values()], this.connectorId);
       }
     }
     await client.query("commit");
     const renamed = [...wanted].filter(([key, type]) => areLabelsRenamed(type, existing.get(key)));
-    const isFollowed = (key: string) =>
-      this.may.alter && this.may.rename && existing.get(key)?.isOurs === true;
+    const isFollowed = (key: string) => this.may.alter && this.may.rename && areLabelsOurs(existing.get(key));
     if (renamed.length > 0)
       await onAmbiguous(new Map(renamed.map(([key]) => [key, { isFollowed: isFollowed(key) }])));
     if (!this.may.alter) return;
@@ -110,12 +111,13 @@ export class TypeMaker {
     wanted: ReadonlyMap<string, TypeDefinition>,
   ): Promise<ReadonlyMap<string, ExistingType>> {
     const keys = [...wanted.values()];
-    const existing = await readExistingTypes(client, keys);
+    const existing = await readExistingTypes(client, keys, this.connectorId);
     for (const [key, definition] of wanted) {
       if (!existing.has(key)) await this.#create(client, definition);
       this.#settled.add(key);
     }
-    return existing;
+    const areClaimed = await claimTypes(client, this.connectorId, wanted, existing);
+    return areClaimed ? await readExistingTypes(client, keys, this.connectorId) : existing;
   }
 
   async #create(client: Client, definition: TypeDefinition): Promise<void> {
@@ -123,10 +125,7 @@ export class TypeMaker {
     try {
       await createSchemas(client, new Set([definition.schema]));
       await client.query(createTypeSql(definition));
-      await client.query("insert into millrace.made_type values ($1, $2) on conflict do nothing", [
-        definition.schema,
-        definition.name,
-      ]);
+      await recordMade(client, this.connectorId, definition);
     } catch (error) {
       await client.query(`rollback to savepoint ${failed}`);
       this.#problems.set(
@@ -160,6 +159,11 @@ function areLabelsRenamed(definition: TypeDefinition, existing: ExistingType | u
   return !there.isSubsetOf(here) && !here.isSubsetOf(there);
 }
 
+/** Whether a label that is renamed is renamed in rows of this connector alone. */
+function areLabelsOurs(existing: ExistingType | undefined): boolean {
+  return existing?.isOurs === true && !existing.isShared;
+}
+
 /** The clauses of ALTER TYPE or ALTER DOMAIN that make a type take the source's values. Types of others get only new labels. */
 function alterations(
   definition: TypeDefinition,
@@ -168,7 +172,7 @@ function alterations(
 ): readonly string[] {
   switch (definition.kind) {
     case "enum":
-      return enumChanges(definition.labels, existing.labels ?? [], existing.isOurs && mayRename).map(
+      return enumChanges(definition.labels, existing.labels ?? [], areLabelsOurs(existing) && mayRename).map(
         labelClause,
       );
     case "domain": {

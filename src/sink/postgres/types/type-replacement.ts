@@ -7,6 +7,7 @@ import type { TypeDefinition, TypeKey } from "../../../change/type-definition.ts
 import { sqlName } from "../../../connection/sql-name.ts";
 import { type ExistingType, formOf, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { replacedTypePrefix } from "./replaced-type.ts";
+import { recordMade } from "./type-claims.ts";
 import { createTypeSql } from "./type-sql.ts";
 
 const failed = "millrace_replaced";
@@ -17,6 +18,7 @@ const failed = "millrace_replaced";
  */
 export async function replaceTypes(
   client: Client,
+  connectorId: string,
   wanted: ReadonlyMap<string, TypeDefinition>,
   existing: ReadonlyMap<string, ExistingType>,
 ): Promise<readonly string[]> {
@@ -26,15 +28,16 @@ export async function replaceTypes(
   for (const [key, definition] of wanted) {
     const type = there.get(key);
     if (!type?.isOurs || !isIncompatible(definition, type)) continue;
-    if (!(await replaceType(client, definition, type))) continue;
+    if (!(await replaceType(client, connectorId, definition, type))) continue;
     replaced.push(key);
-    there = await readExistingTypes(client, [...wanted.values()]);
+    there = await readExistingTypes(client, [...wanted.values()], connectorId);
   }
   return replaced;
 }
 
 async function replaceType(
   client: Client,
+  connectorId: string,
   definition: TypeDefinition,
   before: ExistingType,
 ): Promise<boolean> {
@@ -45,12 +48,9 @@ async function replaceType(
     await client.query(
       `alter ${before.kind === "domain" ? "domain" : "type"} ${sqlName(definition)} rename to ${escapeIdentifier(aside.name)}`,
     );
-    await client.query("insert into millrace.made_type values ($1, $2) on conflict do nothing", [
-      schema,
-      aside.name,
-    ]);
+    await recordMade(client, connectorId, aside);
     await client.query(createTypeSql(definition));
-    const [now] = (await readExistingTypes(client, [definition])).values();
+    const [now] = (await readExistingTypes(client, [definition], connectorId)).values();
     // Two servers may print the same type differently.
     if (now && formOf(now) !== formOf(before)) {
       await client.query(`release savepoint ${failed}`);
