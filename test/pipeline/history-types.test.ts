@@ -72,3 +72,27 @@ test("a history that refuses a row for a reason that nobody finds: the row's val
   expect(failure.message).toContain("function public.refuse()");
   expect(failure.message).not.toContain("secret");
 });
+
+test("a composite type that loses an attribute: the columns of its old type stay under other names, and new ones begin", async () => {
+  await using pair = await rig();
+  await pair.source(`create type addr as (street text, zip text); create table t (id int primary key, a addr, past addr[]);
+    insert into t values (1, row('Elm', '1'), array[row('Oak', '2')::addr])`);
+  pair.start();
+  await pair.untilRealtime();
+  await untilTold(pair, "id", "t_history", 1);
+  await pair.source("alter type addr drop attribute zip");
+  await pair.source("insert into t values (2, row('Ash'), null)");
+  await pair.expectEqual();
+  const rows = await untilTold(pair, "id, a, past", "t_history", 3);
+  expect(pair.setAside).toEqual([]);
+  const values = rows.map((row) => row.slice(2));
+  expect(values.toSorted()).toEqual(["1|(Elm)|{(Oak)}", "1|~|~", "2|(Ash)|~"]);
+  await pair.source("update t set a = row('Fir') where id = 2");
+  expect((await untilTold(pair, "id, a, past", "t_history", 4)).at(-1)).toBe("u 2|(Fir)|~");
+  expect(
+    await pair.sink(
+      "select a_before_1::text as a, past_before_1::text as past from t_history where a_before_1 is not null",
+    ),
+  ).toEqual([{ a: "(Elm,1)", past: '{"(Oak,2)"}' }]);
+  await pair.stop();
+});

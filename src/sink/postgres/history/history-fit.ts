@@ -5,10 +5,9 @@ import { keyNames, qualifiedName, type Relation } from "../../../change/relation
 import { renameClashing, renameSql, tableExists } from "../schema/table-rename.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import type { TargetName } from "../schema/target-name.ts";
-import type { TargetTable } from "../schema/target-table.ts";
 import { readHistory, requireOwnName } from "./history-check.ts";
 import { type HistoryLedger, type HistoryRecord, shownColumns } from "./history-ledger.ts";
-import { followedBehind, planHistory, type WantedColumn } from "./history-migration.ts";
+import { followedBehind, type HistoryChange, planHistory, type WantedColumn } from "./history-migration.ts";
 import { nameBefore, versionsName } from "./history-naming.ts";
 import { changeHistory, createHistory, fitHistoryKey } from "./history-schema.ts";
 import { dropVersions, type Grants, makeVersions } from "./versions-view.ts";
@@ -53,14 +52,17 @@ export class HistoryFit {
       isBegun: known?.isBegun ?? followed.isBegun,
       isReconciled: known?.isReconciled ?? false,
     };
-    const isSame = there !== null && known !== null && Bun.deepEquals(known, record);
+    const current = there?.columns.map((column) => ({ name: column.name, type: column.typeName })) ?? [];
+    const { changes } = planHistory(current, known?.columns ?? [], wanted);
+    // The history may have the type that the record names under another name: millrace has made it anew.
+    const isSame = there !== null && Bun.deepEquals(known, record) && !changes.some(isRetype);
     // Somebody who has put another table in the history's place has dropped its view with the former one.
     const isShown = record.versions === null || (isSame && (await tableExists(client, record.versions)));
-    if (isSame && isShown) return known;
+    if (isSame && isShown) return record;
     const made =
       there === null
         ? await this.#create(client, record, wanted, known, followed.isBegun)
-        : await this.#alter(client, there, record, wanted, known);
+        : await this.#alter(client, record, wanted, known, changes);
     await this.#makeView(client, made, known);
     await this.ledger.write(client, made);
     return made;
@@ -89,16 +91,14 @@ export class HistoryFit {
 
   async #alter(
     client: Client,
-    there: TargetTable,
     record: HistoryRecord,
     wanted: readonly WantedColumn[],
     known: HistoryRecord | null,
+    changes: readonly HistoryChange[],
   ): Promise<HistoryRecord> {
-    const current = there.columns.map(({ name, typeName }) => ({ name, type: typeName }));
     const before = known?.columns ?? [];
-    const { changes } = planHistory(current, before, wanted);
     // A view holds the types of the columns that it shows.
-    if (changes.some(({ kind }) => kind === "retype")) await this.#dropView(client, known ?? record);
+    if (changes.some(isRetype)) await this.#dropView(client, known ?? record);
     const made = await changeHistory(client, record.history, changes);
     await fitHistoryKey(client, record.history, record.key);
     // A column that begins anew: the rows that the history has last are not those of the table.
@@ -157,6 +157,10 @@ export class HistoryFit {
       taken.push(aside.name);
     }
   }
+}
+
+function isRetype({ kind }: HistoryChange): boolean {
+  return kind === "retype";
 }
 
 function isSameName(one: TargetName, other: TargetName | null): boolean {

@@ -1,6 +1,7 @@
 // Plans how a history follows the columns of its table. Nothing is dropped, and no value is changed: what cannot follow gets another name, and
 // a new column takes its place. Pure; history-schema.ts makes the changes.
 
+import { isReplacedType } from "../types/replaced-type.ts";
 import type { FollowedHistoryColumn } from "./history-ledger.ts";
 import { nameBefore, withSuffix } from "./history-naming.ts";
 
@@ -54,7 +55,9 @@ export function planHistory(
     if (there === undefined) changes.push({ kind: "add", name, type, value: addedValue });
     else if (there !== type) {
       const known = before.get(column)?.type ?? there;
-      if (known === there) changes.push({ kind: "retype", name, type, aside: nameBefore(name, taken) });
+      // Somebody has altered it, unless millrace has renamed its type to make one of that name anew.
+      if (known === there || isReplacedType(there))
+        changes.push({ kind: "retype", name, type, aside: nameBefore(name, taken) });
       else altered.push({ name, type });
     }
   }
