@@ -61,6 +61,32 @@ describe("a sink table that is there already", () => {
     await pair.stop();
   });
 
+  test("identity always, where rows have no key or move to another one without all of their values", async () => {
+    await using pair = await between(
+      `create table t (n int not null, m int not null, v text); alter table t replica identity full;
+       insert into t select g, g, 'a' from generate_series(1, 4) g; insert into t values (1, 1, 'a');
+       create table k (id int primary key, n int, v text, big text); alter table k alter big set storage external;
+       insert into k select g, g, 'a', repeat(g::text, 3000) from generate_series(1, 4) g`,
+      `create table t (v text, n int generated always as identity, mine text default 'none', m int generated always as identity);
+       create table k (id int generated always as identity primary key, n int generated always as identity, v text, big text, mine text default 'none')`,
+    );
+    await pair.sink("update t set mine = 'n' || n; update k set mine = 'id' || id");
+    await pair.source("update t set v = 'b' where n = 2; update k set id = 12 where id = 2");
+    await pair.source("update t set n = 13 where n = 3; update k set id = 13, n = 13, v = 'b' where id = 3");
+    await pair.source(
+      "begin; update t set v = 'c', m = n + 1 where n = 4; update k set id = 5 where id = 4; update k set id = 4 where id = 1; update k set id = 1 where id = 5; commit",
+    );
+    await pair.source("update t set v = 'd' where n = 1; delete from t where n = 2");
+    const mine = (table: string, order: string) =>
+      pair.sink<{ mine: string }>(`select mine from ${table} order by ${order}`);
+    await pair.expectSame("select n, m, v from t order by n");
+    await pair.expectSame("select id, n, v, big from k order by id");
+    expect(await mine("t", "n")).toEqual(["n1", "n1", "n4", "n3"].map((mine) => ({ mine })));
+    expect(await mine("k", "id")).toEqual(["id4", "id1", "id2", "id3"].map((mine) => ({ mine })));
+    expect(pair.warnings).toEqual([]);
+    await pair.stop();
+  });
+
   test("values that unique indexes beside the key hold, handed round inside and over transactions", async () => {
     await using pair = await between(
       `create table t (id int primary key, u int unique, w text); insert into t select g, g, 'w' || g from generate_series(1, 5) g`,

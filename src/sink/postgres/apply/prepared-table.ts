@@ -47,6 +47,8 @@ export interface PreparedColumn {
   /** As `TargetColumn` has it. */
   readonly plainType: string;
   readonly isDomain: boolean;
+  /** As `TargetColumn` has it. */
+  readonly isFixed: boolean;
   /** Its entry in the key's index, if it has one. */
   readonly indexed: KeyColumn | undefined;
 }
@@ -85,6 +87,7 @@ export function prepareTable(
     name,
     plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
     isDomain: stored.get(name)?.isDomain ?? false,
+    isFixed: stored.get(name)?.isFixed ?? false,
     indexed: index?.columns.find(({ column }) => column === name),
   }));
   const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);
@@ -97,9 +100,7 @@ export function prepareTable(
     key: relation.key,
     isKeyIndexed: index !== undefined,
     keyOrder: keyOrder(index, relation),
-    fixed: relation.columns.flatMap(({ name }, i) =>
-      stored.get(name)?.isFixed && !relation.key.includes(i) ? [i] : [],
-    ),
+    fixed: columns.flatMap(({ isFixed }, i) => (isFixed && !relation.key.includes(i) ? [i] : [])),
     extras: table.columns.flatMap(({ name, generated }) =>
       generated || relation.columns.some((column) => column.name === name) ? [] : [name],
     ),

@@ -7,9 +7,11 @@ import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { isSystemColumn, qualifiedName } from "../../../change/relation.ts";
 import { newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { recordMove } from "../copy/touch-recorder.ts";
 import { RowsMissing } from "../refusals/rows-missing.ts";
+import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
 import { copyBody } from "./copy-body.ts";
 import type { MergeSession } from "./merge-session.ts";
@@ -67,16 +69,42 @@ export async function applySingle(
     if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isOldWhole : null);
     if (!known.isOldThere) return await recordMoved(session.client, session.incomplete, table);
   } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isOldWhole);
-  const set = table.columns
-    .map((column, c) => ({ column, c }))
-    .filter(({ c }) => !keeps.includes(c))
-    .map(({ column, c }) => `${escapeIdentifier(column.name)} = n.c${c}`);
-  await run(
-    session,
-    table,
+  const row = found(table, isOldWhole);
+  const isAnyFixed = table.columns.some(({ isFixed }) => isFixed);
+  const replace = isAnyFixed ? [replaceOneSql(table, keeps, row)] : [];
+  await run(session, table, ...updateOneSql(table, keeps, row), ...replace);
+}
+
+/** Updates the one row that `row` selects, unless a GENERATED ALWAYS column of it differs. None: the row has only such columns. */
+function updateOneSql(table: PreparedTable, keeps: readonly number[], row: string): readonly string[] {
+  const sent = table.columns.flatMap((column, c) => (keeps.includes(c) ? [] : [{ ...column, c }]));
+  const set = sent
+    .filter(({ isFixed }) => !isFixed)
+    .map(({ name, c }) => `${escapeIdentifier(name)} = n.c${c}`);
+  const same = sent
+    .filter(({ isFixed }) => isFixed)
+    .map(({ name, c }) => ` and t.${escapeIdentifier(name)} is not distinct from n.c${c}`);
+  if (set.length === 0) return [];
+  return [
     `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
-      `where ${table.isWide ? `n.ctid <> ${firstRow}` : `n.g = ${stageGroup.update}`} and ${found(table, isOldWhole)}`,
+      `where ${isReplacement(table)} and ${row}${same.join("")}`,
+  ];
+}
+
+/** Deletes that row and inserts the other. Columns that were not sent, or that somebody has added at the sink, keep their values. */
+function replaceOneSql(table: PreparedTable, keeps: readonly number[], row: string): string {
+  const kept = (name: string) => `gone.${escapeIdentifier(name)}`;
+  const values = table.columns.map(({ name }, c) => (keeps.includes(c) ? kept(name) : `n.c${c}`));
+  return (
+    `with gone as (delete from ${table.ownRows} t where ${row} returning t.*) ` +
+    `insert into ${sqlName(table.target)} (${sqlList([...table.columnNames, ...table.extras])}) overriding system value ` +
+    `select ${[...values, ...table.extras.map(kept)].join(", ")} from gone, pg_temp.${table.staging} n where ${isReplacement(table)}`
   );
+}
+
+/** The condition that picks the new row among the staged ones, `n`. */
+function isReplacement({ isWide }: PreparedTable): string {
+  return isWide ? `n.ctid <> ${firstRow}` : `n.g = ${stageGroup.update}`;
 }
 
 function rowUnidentified({ target }: PreparedTable): RowsMissing {
@@ -192,9 +220,10 @@ function byImage(table: PreparedTable): string {
   return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }
 
-async function run(session: MergeSession, table: PreparedTable, sql: string): Promise<void> {
-  const { rowCount } = await session.client.query(sql);
-  if (rowCount === 1 || table.copy.kind === "none" || session.repeats) return;
+/** Runs the first of these statements that finds the row. */
+async function run(session: MergeSession, table: PreparedTable, ...tries: readonly string[]): Promise<void> {
+  for (const sql of tries) if ((await session.client.query(sql)).rowCount === 1) return;
+  if (table.copy.kind === "none" || session.repeats) return;
   if (table.key.length > 0) {
     // The incremental copy brings the row.
     if (session.touched.willBring(table.relation)) return;
