@@ -3,4 +3,4 @@
 import { defineConfig } from "drizzle-kit";
 
 // biome-ignore lint/style/noDefaultExport: drizzle-kit reads the default export.
-export default defineConfig({ dialect: "postgresql", schema: "./src/state/schema.ts", out: "./drizzle" });
+export default defineConfig({ dialect: "postgresql", schema: ["./src/state/schema.ts", "./src/state/replica-tables.ts"], out: "./drizzle" });

@@ -1,5 +1,5 @@
-// The tables of everything that is stored, in a schema of their own, apart from others in a shared database. The
-// migrations in drizzle/ are generated from this file. Nothing outside this folder uses it.
+// The tables of what is stored, in a schema of their own, apart from others in a shared database; replica-tables.ts has those of replicas. The
+// migrations in drizzle/ are generated from both. Nothing outside this folder uses them.
 
 import { sql } from "drizzle-orm";
 import {
@@ -159,71 +159,6 @@ export const settings = millrace.table("settings", {
   name: text("name").primaryKey(),
   value: text("value").notNull(),
 });
-
-/** The processes that serve this state together. One row for each name. */
-export const replicas = millrace.table("replicas", {
-  id: text("id").primaryKey(),
-  /** Of one life of the process: the next one under this name has another. */
-  instance: uuid("instance").notNull().unique(),
-  host: text("host").notNull(),
-  version: text("version").notNull(),
-  /** Its share of the connectors, compared with the others. */
-  weight: integer("weight").notNull(),
-  leaseMs: integer("lease_ms").notNull(),
-  startedAt: instant("started_at").notNull(),
-  /** By the server's clock. */
-  seenAt: instant("seen_at").notNull(),
-  trouble: text("trouble"),
-});
-
-/**
- * The right to run a connector. A trigger makes the row. Pages are half full, so that a renewal, which changes every
- * row of a replica, writes next to the row and touches no index.
- */
-export const leases = millrace.table("leases", {
-  connectorId: text("connector_id")
-    .primaryKey()
-    .references(() => connectors.id, { onDelete: "cascade" }),
-  /** Counts the holders: each take-over adds one. */
-  term: bigint("term", { mode: "number" }).notNull().default(0),
-  /** An instance; null: nobody. */
-  holder: uuid("holder"),
-  /** By the server's clock. Without a holder: since when there is none. */
-  endsAt: instant("ends_at"),
-  /** Its holder says that the connector is to run. */
-  active: boolean("active").notNull().default(true),
-});
-
-/** Who held a connector under which term. */
-export const leaseTerms = millrace.table(
-  "lease_terms",
-  {
-    connectorId: text("connector_id")
-      .notNull()
-      .references(() => connectors.id, { onDelete: "cascade" }),
-    term: bigint("term", { mode: "number" }).notNull(),
-    replicaId: text("replica_id").notNull(),
-    takenAt: instant("taken_at").notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.connectorId, table.term] })],
-);
-
-/** What a holder says of a connector's run, for the other replicas. Unlogged: after a crash it is said again. */
-export const runReports = millrace.table(
-  "run_reports",
-  {
-    connectorId: text("connector_id")
-      .notNull()
-      .references(() => connectors.id, { onDelete: "cascade" }),
-    kind: text("kind").$type<"status" | "tables">().notNull(),
-    term: bigint("term", { mode: "number" }).notNull(),
-    holder: uuid("holder").notNull(),
-    /** Of the holder's reports: each is higher than the one before. */
-    version: bigint("version", { mode: "number" }).notNull(),
-    body: text("body").notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.connectorId, table.kind] })],
-);
 
 /** Messages that a receiver refused, and those that wait behind them. What has left the parking stays until its rows cannot come again. */
 export const parkedMessages = millrace.table(

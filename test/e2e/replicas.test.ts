@@ -73,6 +73,17 @@ test("a command that one replica is sent takes effect at the other, and both sho
   expect(slots).toHaveLength(3);
 });
 
+test("a connector that is deleted and made again at once is run again", async () => {
+  const a = await stage.join("a");
+  await stage.toPostgres(a, "one");
+  await stage.untilStreaming(a, ["one"]);
+  await a.api.deleteConnector("one");
+  const sink = { postgres: { connection: stage.server.connection("one") } };
+  await a.api.createConnector("one", { source: stage.source(), sink });
+  await stage.untilStreaming(a, ["one"]);
+  await stage.passRow("one");
+});
+
 test("replicas that declare the same connectors start at once, and each connector is there once", async () => {
   await stage.server.createDatabase("declared");
   const sink = { postgres: { connection: stage.server.connection("declared") } };

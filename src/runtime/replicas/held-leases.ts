@@ -86,9 +86,7 @@ export class HeldLeases {
     this.#deadline = deadline;
     this.#watch();
     for (const [id, term] of [...this.#held]) {
-      if (terms.get(id) === term) continue;
-      this.leaseLog.revoked(id);
-      this.lose([id]);
+      if (terms.get(id) !== term) this.#revoke(id);
     }
     // Terms grow: what the state does not know as ours by now will not be ours again.
     for (const [id, term] of this.#ended) if (terms.get(id) !== term) this.#ended.delete(id);
@@ -98,7 +96,10 @@ export class HeldLeases {
 
   /** What a take got; returns what is held now. After the deadline nothing is: the next renewal tells it. */
   taken(terms: Terms, mayGain: boolean): Terms {
-    return this.check() < this.#deadline ? this.#gain(terms, mayGain) : new Map();
+    if (this.check() >= this.#deadline) return new Map();
+    // Nobody takes what it has: the connector was deleted since the last renewal, and made again under its id.
+    for (const id of this.ids.filter((id) => terms.has(id))) this.#revoke(id);
+    return this.#gain(terms, mayGain);
   }
 
   lose(ids: readonly string[]): void {
@@ -115,6 +116,11 @@ export class HeldLeases {
 
   stopTimer(): void {
     this.#cancelTimer();
+  }
+
+  #revoke(id: string): void {
+    this.leaseLog.revoked(id);
+    this.lose([id]);
   }
 
   #gain(terms: Terms, mayGain: boolean): Terms {

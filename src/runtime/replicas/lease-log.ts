@@ -1,5 +1,6 @@
 // What the keeper tells people: one line for each thing that moved, and why.
 
+import { termsOfLife } from "../../connector/term.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
 import type { ReplicaSelf, ReplicaView, Terms } from "../../state/stores/lease-store.ts";
@@ -52,8 +53,8 @@ export class LeaseLog {
   /** `before`: how many leases were held already. */
   took(terms: Terms, replicas: readonly ReplicaView[], now: number): void {
     const dead = this.#diedLately(replicas, now);
-    const first = [...terms].filter(([, term]) => term === 1).map(([id]) => id);
-    const next = [...terms].filter(([, term]) => term > 1).map(([id]) => id);
+    const first = [...terms].filter(([, term]) => isFirst(term)).map(([id]) => id);
+    const next = [...terms].filter(([, term]) => !isFirst(term)).map(([id]) => id);
     if (first.length > 0) this.log.info(named(first), `took ${connectors(first)} that had no replica yet`);
     if (next.length === 0) return;
     if (dead.length === 0) this.log.info(named(next), `took ${connectors(next)} that nobody ran`);
@@ -121,6 +122,8 @@ export class LeaseLog {
   }
 }
 
+/** The connector had no holder yet. */
+const isFirst = (term: number) => term % termsOfLife === 1;
 const connectors = ({ length }: readonly string[]) => `${length} connector${length === 1 ? "" : "s"}`;
 const named = (ids: readonly string[]) => ({ connectors: ids.slice(0, mostNamed) });
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;

@@ -6,7 +6,7 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { Term } from "../../connector/term.ts";
 import { leaseLost } from "../../errors/lease-lost.ts";
 import type { Database } from "../database.ts";
-import { leases } from "../schema.ts";
+import { leases } from "../replica-tables.ts";
 
 /**
  * Runs `work` in a transaction under the term; without a term by itself. Throws `lease_lost`. `update`: the work removes

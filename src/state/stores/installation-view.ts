@@ -1,7 +1,7 @@
 // What there is of an installation, as the state's server sees it at one moment.
 
 import { type SQL, sql } from "drizzle-orm";
-import { leases, replicas } from "../schema.ts";
+import { leases, replicas } from "../replica-tables.ts";
 
 /** What `viewSql` returns: JSON, so that one statement brings everything. */
 export interface ViewRow {

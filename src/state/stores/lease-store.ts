@@ -6,7 +6,7 @@ import { asc, eq, type SQL, sql } from "drizzle-orm";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { laterVersion, oldestCompatibleSql } from "../migrations.ts";
-import { leases, leaseTerms, replicas } from "../schema.ts";
+import { leases, leaseTerms, replicas } from "../replica-tables.ts";
 import { forgetLostSql, type ReplicaJson, type ViewRow, viewSql } from "./installation-view.ts";
 
 /** How many terms of a connector are kept. */

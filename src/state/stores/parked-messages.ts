@@ -11,7 +11,8 @@ import type {
   ParkedTotal,
 } from "../../connector/parked-message.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
-import { leases, parkedMessages } from "../schema.ts";
+import { leases } from "../replica-tables.ts";
+import { parkedMessages } from "../schema.ts";
 
 interface Row {
   readonly sequence: string;

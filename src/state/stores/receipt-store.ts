@@ -5,7 +5,8 @@ import { type SQL, sql } from "drizzle-orm";
 import type { ReceiptCall, ReceiptTable } from "../../connector/receipts.ts";
 import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
-import { leases, receipts, receiptTables } from "../schema.ts";
+import { leases } from "../replica-tables.ts";
+import { receipts, receiptTables } from "../schema.ts";
 import { fenced } from "./fence.ts";
 
 export interface FoundBatch {

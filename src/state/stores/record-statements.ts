@@ -3,7 +3,8 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { ReceiptBatch } from "../../connector/receipts.ts";
 import { type Database, keptPlan, rowsOf } from "../database.ts";
-import { leases, receipts, type sinkRecordParts, type sinkRecords, type sourceRecords } from "../schema.ts";
+import { leases } from "../replica-tables.ts";
+import { receipts, type sinkRecordParts, type sinkRecords, type sourceRecords } from "../schema.ts";
 
 export type RecordTable = typeof sinkRecords | typeof sourceRecords;
 export type PartTable = typeof sinkRecordParts;

@@ -2,7 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { type Database, rowsOf, stored } from "../database.ts";
-import { leases, runReports } from "../schema.ts";
+import { leases, runReports } from "../replica-tables.ts";
 
 export interface StoredReport {
   readonly connectorId: string;

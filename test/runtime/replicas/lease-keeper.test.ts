@@ -332,20 +332,53 @@ describe("a take whose answer was lost", () => {
   });
 });
 
-test("a connector that is made anew under the same id, and so under lower terms, is run", () => {
-  const { join, pass, store, told, time } = stage(["a"]);
-  const x = join("x");
-  pass(100);
-  store.leases.get("a")!.term = 7;
-  pass(3_000);
-  expect(x.runs.get("a")).toBe(7);
-  store.leases.delete("a");
-  pass(3_000);
-  expect(x.runs.size).toBe(0);
-  store.add("a");
-  time.runUntil(time.now + 3_000);
-  expect(x.runs.get("a")).toBe(1);
-  expect(told).toEqual(["x: gained a", "x: lost a", "x: gained a", "x: lost a", "x: gained a"]);
+describe("a connector that is deleted and made again under its id", () => {
+  test("is run, under another term", () => {
+    const { join, pass, store, told } = stage(["a"]);
+    const x = join("x");
+    pass(100);
+    store.leases.delete("a");
+    pass(3_000);
+    expect(x.runs.size).toBe(0);
+    store.add("a");
+    pass(3_000);
+    expect(x.runs.get("a")).toBe(2);
+    expect(told).toEqual(["x: gained a", "x: lost a", "x: gained a"]);
+  });
+
+  // Below 2 s no renewal lies between.
+  test.each([0, 50, 500, 1_500])("is run also when that took %d ms", (ms) => {
+    const { join, pass, store, told, said } = stage(["a", "b"]);
+    const x = join("x");
+    pass(100);
+    store.leases.delete("a");
+    pass(ms);
+    store.add("a");
+    x.poke();
+    pass(100);
+    expect(told.slice(2)).toEqual(["x: lost a", "x: gained a"]);
+    expect([...x.runs]).toEqual([
+      ["b", 1],
+      ["a", 2],
+    ]);
+    expect(said()).toContain(
+      "info: no longer runs the connector: it was removed, or another replica has its lease",
+    );
+    pass(60_000);
+    expect(told).toHaveLength(4);
+  });
+
+  // A state that was restored from a backup.
+  test("is run also where its terms begin anew", () => {
+    const { join, pass, store } = stage(["a"]);
+    const x = join("x");
+    pass(100);
+    store.leases.set("a", { term: 0, holder: null, endsAt: 0, active: true });
+    x.poke();
+    pass(3_000);
+    expect(store.holderOf("a")).toEqual({ instance: x.self.instance, term: 2 });
+    expect(x.runs.get("a")).toBe(2);
+  });
 });
 
 describe("a replica that leaves", () => {

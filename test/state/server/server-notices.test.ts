@@ -53,12 +53,12 @@ test("a replica hears of others' connectors, tasks and leases, and nothing of it
   const task = await one.tasks.create("shop", newTask(Bun.randomUUIDv7(), { Snapshot: snapshot }, 0));
   const { leases } = one.shared!;
   await leases.join(self(one));
-  await leases.take(self(one), ["shop"]);
+  const term = (await leases.take(self(one), ["shop"])).get("shop")!;
   await leases.renew(self(one), null);
-  await leases.setActive("shop", 1, false);
-  await one.sinkRecords.save("shop", "silent", new Map(), 1);
-  await leases.release(self(one), new Map([["shop", 1]]));
-  await one.connectors.remove("shop", 1);
+  await leases.setActive("shop", term, false);
+  await one.sinkRecords.save("shop", "silent", new Map(), term);
+  await leases.release(self(one), new Map([["shop", term]]));
+  await one.connectors.remove("shop", term);
   const connector = { what: "connector", connector: "shop" };
   const lease = { what: "lease", connector: "shop" };
   const expected = [
@@ -114,12 +114,13 @@ test("a transaction whose client is gone does not keep a lease for long", async 
   await using one = await open();
   await one.connectors.insert(storedConnector("kept"));
   await one.shared!.leases.join(self(one));
-  await one.shared!.leases.take(self(one), ["kept"]);
+  const taken = await one.shared!.leases.take(self(one), ["kept"]);
+  const term = taken.get("kept")!;
   await using proxy = await TcpProxy.start(server.port);
   await using gone = await open(proxy.port);
   // The network dies when the transaction has the lease, and waits for what comes next.
   proxy.stallAt('from "millrace"."tasks"');
-  const change = gone.tasks.change("kept", "no-task", () => null, 1).catch((error: unknown) => error);
+  const change = gone.tasks.change("kept", "no-task", () => null, term).catch((error: unknown) => error);
   await waitFor("the lease is locked", async () => {
     const rows = await server.query(
       "select from pg_stat_activity where state = 'idle in transaction' and query like '%for share'",
@@ -127,7 +128,7 @@ test("a transaction whose client is gone does not keep a lease for long", async 
     return rows.length > 0;
   });
   const begunAt = performance.now();
-  await one.shared!.leases.release(self(one), new Map([["kept", 1]]));
+  await one.shared!.leases.release(self(one), taken);
   expect(performance.now() - begunAt).toBeWithin(1_000, 8_000);
   proxy.cut();
   expect(await change).toMatchObject({ code: "state_unavailable" });

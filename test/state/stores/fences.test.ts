@@ -85,6 +85,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       const { connectors, leases } = stores;
       await connectors.remove("shop", null);
       await connectors.insert(storedConnector("shop"));
+      await open.database.execute(sql`update millrace.leases set term = 0`);
       const self = replica("a");
       await open.database.execute(sql`delete from millrace.replicas`);
       await leases.join(self);
@@ -122,6 +123,23 @@ for (const kind of ["pglite", "postgres"] as const) {
       await connectors.remove("shop", 2);
       expect(await connectors.find("shop")).toBeNull();
       await expect(connectors.remove("shop", 2)).rejects.toMatchObject(lost);
+    });
+
+    test("for a connector that was deleted are refused by the next one with its id, which is under another term", async () => {
+      const { connectors, leases, records, tasks } = stores;
+      await connectors.remove("shop", 2);
+      await connectors.insert(storedConnector("shop"));
+      const self = replica("b");
+      await leases.join(self);
+      const terms = [...(await leases.take(self, ["shop"])).values()];
+      await leases.release(self, new Map([["shop", terms[0]!]]));
+      terms.push(...(await leases.take(self, ["shop"])).values());
+      expect(terms.some((term) => term <= 2)).toBe(false);
+      for (const term of [1, 2]) {
+        await expect(records.save("shop", "of the old one", none, term)).rejects.toMatchObject(lost);
+        await expect(tasks.releaseRunning("shop", term)).rejects.toMatchObject(lost);
+      }
+      await records.save("shop", "of the new one", none, terms[1]!);
     });
 
     test("of tasks are refused under an older term, but for what the API asks", async () => {
@@ -243,6 +261,7 @@ describe("a write and a take-over that meet", () => {
     await server.query("delete from millrace.connectors");
     await server.query("delete from millrace.replicas");
     await stores.connectors.insert(storedConnector("shop"));
+    await server.query("update millrace.leases set term = 0");
     const self = replica("a");
     other = replica("b");
     await stores.leases.join(self);
@@ -329,7 +348,7 @@ describe("a write and a take-over that meet", () => {
   test("a renewal keeps what is being written, and the write what is being renewed", async () => {
     const names = Array.from({ length: 40 }, (_, n) => `c-${n}`);
     for (const name of names) await stores.connectors.insert(storedConnector(name));
-    await stores.leases.take(other, names);
+    const terms = await stores.leases.take(other, names);
     let isOver = false;
     const renewing = (async () => {
       let count = 0;
@@ -337,7 +356,9 @@ describe("a write and a take-over that meet", () => {
       return count;
     })();
     for (let n = 0; n < 50; n++)
-      await Promise.all(names.toReversed().map((name) => stores.records.save(name, String(n), none, 1)));
+      await Promise.all(
+        names.toReversed().map((name) => stores.records.save(name, String(n), none, terms.get(name)!)),
+      );
     isOver = true;
     expect(await renewing).toBeGreaterThan(5);
   });

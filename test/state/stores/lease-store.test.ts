@@ -58,8 +58,10 @@ async function joined(id: string, leaseMs?: number): Promise<ReplicaSelf> {
   return self;
 }
 
+/** Connectors whose terms count from 1. */
 async function given(...ids: string[]): Promise<void> {
   for (const id of ids) await connectors.insert(storedConnector(id));
+  await server.query("update millrace.leases set term = 0");
 }
 
 /** What the server's clock would do in that time. */
@@ -218,6 +220,21 @@ test("a build that knows too little of the tables learns it when it renews", asy
   const earlier = leaseStore(Number(oldest?.value) - 1);
   await expect(earlier.renew(self, null)).rejects.toThrow("later version");
   expect(outdated).toHaveLength(1);
+});
+
+test("a connector that is made again under its id has none of the terms that it had before", async () => {
+  const self = await joined("a");
+  let last = 0;
+  for (let life = 0; life < 3; life++) {
+    await connectors.insert(storedConnector("shop"));
+    const first = (await store.take(self, ["shop"])).get("shop") ?? 0;
+    expect(first).toBeGreaterThan(last);
+    await store.release(self, new Map([["shop", first]]));
+    last = (await store.take(self, ["shop"])).get("shop") ?? 0;
+    expect(last).toBe(first + 1);
+    await connectors.remove("shop", last);
+  }
+  expect(Number.isSafeInteger(last)).toBe(true);
 });
 
 test("a take-over waits for a holder that is being locked, and then sees what became of it", async () => {

@@ -100,10 +100,14 @@ for (const kind of databaseKinds) {
     test("saves under a term take receipts of several connectors at once", async () => {
       const one = await connector("term-a");
       const other = await connector("term-b");
+      const { database } = state.parking as unknown as { readonly database: Database };
+      await database.execute(
+        sql`update millrace.leases set term = 4 where connector_id in ('term-a', 'term-b')`,
+      );
       const [book, second] = [bookAt(Date.now), bookAt(Date.now)];
       add(book, [1], Date.now());
       add(second, [2], Date.now());
-      await Promise.all([one.save(book.take(), 0), other.save(second.take(), 0)]);
+      await Promise.all([one.save(book.take(), 4), other.save(second.take(), 4)]);
       expect([await one.found(1), await other.found(2), await other.found(1)]).toEqual([1, 1, 0]);
     });
 

@@ -10,7 +10,7 @@ export const leaseMs = 6_000;
 
 export type FaultKind =
   | ("freeze" | "kill" | "restart" | "join" | "leave" | "cut" | "twin")
-  | ("server away" | "create" | "delete" | "toggle");
+  | ("server away" | "create" | "delete" | "replace" | "toggle");
 
 export interface Fault {
   readonly kind: FaultKind;
@@ -55,6 +55,8 @@ export class LeaseScenario {
   moves = 0;
   readonly #givenAt = new Map<string, number>();
   readonly #lastTerms = new Map<string, number>();
+  /** The last term of the connector that an id had before. Whoever holds that one still has not heard that it is gone. */
+  readonly #replacedAt = new Map<string, number>();
   /** A replica may have been told nothing yet in the moment in which it wakes. */
   readonly #woke = new Map<SimulatedReplica, number>();
   #created = 0;
@@ -172,6 +174,14 @@ export class LeaseScenario {
       case "delete":
         this.store.leases.delete(id);
         break;
+      case "replace":
+        if (!this.store.leases.delete(id)) break;
+        this.time.after(forMs / 10, () => {
+          this.store.add(id, this.#random() < 0.8);
+          this.#replacedAt.set(id, this.store.leases.get(id)!.term);
+          this.#notify("");
+        });
+        break;
       case "toggle": {
         const lease = this.store.leases.get(id);
         if (lease) lease.active = !lease.active;
@@ -242,7 +252,7 @@ export class LeaseScenario {
       throw new Error(`${id} was gained, and the state says ${JSON.stringify(stored)}`);
     }
     for (const other of this.replicas) {
-      if (other === replica || other.state !== "running" || !other.runs.has(id)) continue;
+      if (other === replica || other.state !== "running" || !this.#runs(other, id)) continue;
       if (this.#woke.get(other) !== this.time.now && !this.#isAlone(other))
         throw new Error(`${id} still runs at ${other.self.instance}`);
     }
@@ -255,13 +265,17 @@ export class LeaseScenario {
     return others?.every(({ isAlive }) => !isAlive) ?? false;
   }
 
+  #runs({ runs }: SimulatedReplica, id: string): boolean {
+    return (runs.get(id) ?? 0) > (this.#replacedAt.get(id) ?? 0);
+  }
+
   #checkAll(): void {
     for (const id of this.store.leases.keys()) this.#checkExclusive(id);
   }
 
   #checkExclusive(id: string): void {
     const holders = this.replicas.filter(
-      (replica) => replica.state === "running" && replica.keeper.holds(id) && replica.runs.has(id),
+      (replica) => replica.state === "running" && replica.keeper.holds(id) && this.#runs(replica, id),
     );
     // One that took itself for alone goes on under a term that is refused by now.
     const term = this.store.holderOf(id)?.term;

@@ -28,8 +28,10 @@ export class MemoryLeases {
     private readonly changed: (by: string) => void = () => {},
   ) {}
 
+  /** Its terms are above those that an earlier connector of this id had. */
   add(connectorId: string, active = true): void {
-    this.leases.set(connectorId, { term: 0, holder: null, endsAt: this.now(), active });
+    const term = this.terms.findLast((each) => each.connectorId === connectorId)?.term ?? 0;
+    this.leases.set(connectorId, { term, holder: null, endsAt: this.now(), active });
   }
 
   join(self: ReplicaSelf): void {
