@@ -54,7 +54,7 @@ export const leases = millrace.table(
     /** Its holder says that the connector is to run. */
     active: boolean("active").notNull().default(true),
   },
-  // It makes the term a part of a key: of all updates, a take-over alone conflicts with a lock on that.
+  // It makes the term a part of a key, so that of all updates only a take-over waits for writes under the term.
   // https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
   (table) => [uniqueIndex("leases_by_term").on(table.connectorId, table.term)],
 );

@@ -11,6 +11,7 @@ import { type Database, sqlState, stored, uniqueViolation } from "../database.ts
 import { connectors } from "../schema.ts";
 import type { Cipher } from "../secrets/encryption.ts";
 import { fenced } from "./fence.ts";
+import { removeInPieces } from "./piecewise-removal.ts";
 
 export interface StoredConnector {
   readonly id: string;
@@ -187,8 +188,13 @@ export class ConnectorStore {
     await stored(fenced(this.#database, { connectorId: id, term }, async () => {}));
   }
 
-  /** Deletes the connector with its history, tasks, records and lease. Throws `lease_lost`. */
+  /**
+   * Deletes the connector with its history, tasks, records and lease. Throws `lease_lost`. Renewals wait while the lease is deleted, and all
+   * goes with it that refers to the connector: so what may be much goes before.
+   */
   async remove(id: string, term: Term): Promise<void> {
+    for (const name of ["receipts", "parkedMessages", "requestCuts"] as const)
+      await stored(removeInPieces(this.#database, { connectorId: id, term }, name));
     const remove = (database: Database) => database.delete(connectors).where(eq(connectors.id, id)).execute();
     await stored(fenced(this.#database, { connectorId: id, term, lock: "update" }, remove));
   }

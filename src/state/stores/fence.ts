@@ -1,6 +1,7 @@
-// Fencing: what is written under a term that is no longer a connector's is refused. A writer locks the connector's lease
-// for as long as it writes, so that nobody takes the lease between the check and the commit; and one that had to wait
-// for a take-over finds the next term. Whoever writes locks leases first, in the order of connectors.
+// Fencing: what is written under a term that is no longer a connector's is refused. A writer locks the key of the connector's
+// lease, which the term is a part of, for as long as it writes. So nobody takes the lease between the check and the commit, and
+// one that had to wait for a take-over finds the next term. A renewal changes no key: it waits for no writer, however long that
+// takes. Whoever writes locks leases first, in the order of connectors.
 
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { Term } from "../../connector/term.ts";
@@ -14,7 +15,7 @@ import { leases } from "../replica-tables.ts";
  */
 export async function fenced<Result>(
   database: Database,
-  { connectorId, term, lock = "share" }: Fence,
+  { connectorId, term, lock = "key share" }: Fence,
   work: (database: Database) => Promise<Result>,
 ): Promise<Result> {
   if (term === null) return work(database);
@@ -27,13 +28,13 @@ export async function fenced<Result>(
 export interface Fence {
   readonly connectorId: string;
   readonly term: Term;
-  readonly lock?: "share" | "update";
+  readonly lock?: "key share" | "update";
 }
 
 /** In the transaction of `database`. Throws `lease_lost`. */
 export async function lockLease(
   database: Database,
-  { connectorId, term, lock = "share" }: Fence,
+  { connectorId, term, lock = "key share" }: Fence,
 ): Promise<void> {
   if (term === null) return;
   const isHeld = and(eq(leases.connectorId, connectorId), eq(leases.term, term));
@@ -44,5 +45,5 @@ export async function lockLease(
 /** For one statement: the connector's id if it is still under the term. */
 export function heldLease(connectorId: string, term: number): SQL {
   return sql`select l.connector_id from ${leases} l
-    where l.connector_id = ${connectorId} and l.term = ${term}::bigint for share of l`;
+    where l.connector_id = ${connectorId} and l.term = ${term}::bigint for key share of l`;
 }

@@ -125,7 +125,10 @@ export class LeaseStore {
     };
   }
 
-  /** Takes those that are free or have ended, each under its next term. */
+  /**
+   * Takes those that are free or have ended, each under its next term. Where somebody still writes under the last one, the lease is left
+   * for another time: to wait for it would hold up the renewals of this replica.
+   */
   async take(self: ReplicaSelf, connectorIds: readonly string[]): Promise<Terms> {
     const wanted = sql`select json_array_elements_text(${JSON.stringify(connectorIds)}::json)`;
     const rows = await this.#rows<{ id: string; term: number }>(sql`
@@ -135,7 +138,7 @@ export class LeaseStore {
       ), due as (
         select l.connector_id from ${leases} l cross join me
         where l.connector_id in (${wanted}) and (l.holder is null or l.ends_at <= clock_timestamp())
-        order by l.connector_id for no key update of l
+        order by l.connector_id for update of l skip locked
       ), taken as (
         update ${leases} l set term = l.term + 1, holder = ${self.instance}::uuid,
           ends_at = clock_timestamp() + ${lasting(self.leaseMs)}

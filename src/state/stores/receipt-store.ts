@@ -7,7 +7,8 @@ import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { leases } from "../replica-tables.ts";
 import { receipts, receiptTables } from "../schema.ts";
-import { fenced } from "./fence.ts";
+import { type Fence, fenced } from "./fence.ts";
+import { removeInPieces } from "./piecewise-removal.ts";
 
 export interface FoundBatch {
   readonly id: string;
@@ -31,10 +32,10 @@ export class ReceiptStore {
 
   /** Throws `lease_lost`, `state_unavailable`. */
   async answer(connectorId: string, call: ReceiptCall, term: Term): Promise<void> {
-    const write = (work: (database: Database) => Promise<unknown>) =>
-      stored(fenced(this.database, { connectorId, term }, work));
-    if (call.kind === "tables") await write((database) => putTables(database, connectorId, call.tables));
-    else await write((database) => prune(database, connectorId, call));
+    const fence = { connectorId, term };
+    if (call.kind === "prune") await stored(prune(this.database, fence, call));
+    else
+      await stored(fenced(this.database, fence, (database) => putTables(database, connectorId, call.tables)));
   }
 
   /** The connector begins again. Throws `lease_lost`. */
@@ -125,21 +126,26 @@ async function putTables(
 /** By the server's clock, less what its clock and the run's may differ by: nothing goes too early for `explain`, which looks at times too. */
 async function prune(
   database: Database,
-  connectorId: string,
+  fence: Fence,
   { maxAgeMs, maxBytes }: Extract<ReceiptCall, { kind: "prune" }>,
 ): Promise<void> {
+  const { connectorId } = fence;
   if (maxAgeMs === 0) {
-    await database.execute(sql`delete from ${receipts} where connector_id = ${connectorId}`);
-    await database.execute(sql`delete from ${receiptTables} where connector_id = ${connectorId}`);
+    await removeInPieces(database, fence, "receipts");
+    await fenced(database, fence, (within) =>
+      within.execute(sql`delete from ${receiptTables} where connector_id = ${connectorId}`),
+    );
     return;
   }
-  await database.execute(sql`delete from ${receipts} where connector_id = ${connectorId}
-    and began_at < clock_timestamp() - ${maxAgeMs}::float8 * interval '1 millisecond'`);
-  await database.execute(sql`delete from ${receipts} where connector_id = ${connectorId} and id <= (
-    select id from (
+  const isOld = sql`began_at < clock_timestamp() - ${maxAgeMs}::float8 * interval '1 millisecond'`;
+  await removeInPieces(database, fence, "receipts", isOld);
+  const [newest] = await rowsOf<{ id: string }>(
+    database,
+    sql`select id::text as id from (
       select id, sum(octet_length(body) + octet_length(filter) + ${rowBytes}::int)
         over (order by id desc) as bytes
       from ${receipts} where connector_id = ${connectorId}
-    ) as counted where bytes > ${maxBytes}::bigint order by id desc limit 1
-  )`);
+    ) as counted where bytes > ${maxBytes}::bigint order by counted.id desc limit 1`,
+  );
+  if (newest) await removeInPieces(database, fence, "receipts", sql`id <= ${newest.id}::uuid`);
 }

@@ -72,7 +72,7 @@ export async function putFencedRecords(
       select given.* from unnest(${ids}::text[], ${terms}::bigint[], ${records}::text[])
         as given (connector_id, term, record)
       join ${leases} l on l.connector_id = given.connector_id and l.term = given.term
-      order by l.connector_id for share of l
+      order by l.connector_id for key share of l
     )${partTable ? fencedParts(partTable, changed) : sql``}${added.length === 0 ? sql`` : fencedReceipts(added)}
     insert into ${table} (connector_id, record) select connector_id, record from held
     on conflict (connector_id) do update set record = excluded.record returning connector_id as id`;

@@ -16,6 +16,7 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { nextTime } from "./parked-messages.ts";
 import { oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
+import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
 const pageSize = 5_000;
@@ -122,11 +123,8 @@ export class RunParking {
    */
   async remove(connectorId: string, term: Term): Promise<void> {
     await this.#written(connectorId);
-    const remove = async (database: Database) => {
-      await database.execute(sql`delete from ${parkedMessages} where connector_id = ${connectorId}`);
-      await database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}`);
-    };
-    await stored(fenced(this.database, { connectorId, term }, remove));
+    for (const name of ["parkedMessages", "requestCuts"] as const)
+      await stored(removeInPieces(this.database, { connectorId, term }, name));
   }
 
   async #write(connectorId: string, write: Promise<unknown>): Promise<void> {

@@ -123,12 +123,14 @@ test("a transaction whose client is gone does not keep a lease for long", async 
   const change = gone.tasks.change("kept", "no-task", () => null, term).catch((error: unknown) => error);
   await waitFor("the lease is locked", async () => {
     const rows = await server.query(
-      "select from pg_stat_activity where state = 'idle in transaction' and query like '%for share'",
+      "select from pg_stat_activity where state = 'idle in transaction' and query like '%for key share'",
     );
     return rows.length > 0;
   });
   const begunAt = performance.now();
   await one.shared!.leases.release(self(one), taken);
+  expect(await one.shared!.leases.take(self(one), ["kept"])).toEqual(new Map());
+  await waitFor("it is free", async () => (await one.shared!.leases.take(self(one), ["kept"])).size === 1);
   expect(performance.now() - begunAt).toBeWithin(1_000, 8_000);
   proxy.cut();
   expect(await change).toMatchObject({ code: "state_unavailable" });
