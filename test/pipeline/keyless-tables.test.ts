@@ -145,6 +145,24 @@ test("a table with a key, and one that gets a key, is carried by its key", async
   }
 });
 
+test("a table that gets a key is carried by it, though a task is the first to see it", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    `keyless${++count}`,
+    {
+      source:
+        "create table t (id int not null); alter table t replica identity full; insert into t values (1)",
+    },
+    { source: byHash, pace: { tableCheckMs: 600_000 } },
+  );
+  await rig.source("alter table t add primary key (id)");
+  expect(await rig.snapshot("t", false)).toMatchObject({ code: "table_changed" });
+  expect(await rig.ended()).toMatchObject({ code: "table_changed" });
+  rig.start();
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("a column that is added makes other hashes: the table is copied again", async () => {
   await using rig = await create();
   await rig.source(

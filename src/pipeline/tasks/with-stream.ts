@@ -57,7 +57,7 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "state
 export function workWithStream(
   request: CopiesRequest,
   { source, sink, states, position, events, lagBytes }: RunningStream,
-  context: TaskContext,
+  given: TaskContext,
   ended: () => void,
 ): RunningTasks {
   const { tasks, stop, copyPace: pace = defaultCopyPace, verifyLanes = 1 } = request;
@@ -76,6 +76,14 @@ export function workWithStream(
   };
   // If connections are bounded, tasks leave one to read by.
   const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
+  // Why a listing failed concerns the run, not only the work that asked for it. The source counts what it has read as seen, so
+  // the run would not look by itself.
+  const listTables = () =>
+    given.listTables().catch((error: unknown) => {
+      events.refreshTables();
+      throw error;
+    });
+  const context: TaskContext = { ...given, listTables };
   const ofTask: TaskContext = {
     ...context,
     copyBlocker: (table) =>

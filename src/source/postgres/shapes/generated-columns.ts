@@ -60,13 +60,14 @@ export class GeneratedColumns {
     const isNewlySent = ([key, { kind }]: readonly [string, Choice]) =>
       kind === "sent" && (this.#choices.get(key) ?? { kind }).kind !== "sent";
     const isChanged = isStreaming && [...choices].some(isNewlySent);
-    this.#choices = choices;
     if (isChanged) {
       throw new MillraceError(
         "table_changed",
         "A generated column is sent from here on: the run begins again.",
       );
     }
+    // Not before: whoever reads again must meet the same.
+    this.#choices = choices;
     this.#unsent = unsentNames(generated, choices);
     this.#warn(generated);
     const sent = generated.filter((table) => this.#numbersOf(table, "sent").length > 0);

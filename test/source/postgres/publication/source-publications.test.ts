@@ -31,6 +31,9 @@ async function streaming(options: RigOptions = {}, more = "select 1"): Promise<P
   return rig;
 }
 
+/** The run does not look at the tables by itself. */
+const seldom: RigOptions = { pace: { tableCheckMs: 600_000 } };
+
 async function failure(rig: PipelineRig): Promise<MillraceError> {
   rig.start();
   return (await rig.ended()) as MillraceError;
@@ -97,6 +100,17 @@ describe("the connector's own publication", () => {
       expect(error.code).toBe(code as MillraceError["code"]);
       expect(error.message).toContain("ReInitialize");
     }
+  });
+
+  test.each([
+    ["narrowed", (name: string) => `alter publication ${name} set (publish = 'insert')`],
+    ["dropped", (name: string) => `drop publication ${name}`],
+  ])("that somebody has %s stops the run, though a task meets it first", async (_, sql) => {
+    await using rig = await streaming(seldom);
+    await rig.source(sql(rig.slot));
+    const failed = (await rig.snapshot("t", false)) as MillraceError;
+    expect(failed.message).toContain("ReInitialize");
+    expect(((await rig.ended()) as MillraceError).code).toBe(failed.code);
   });
 
   test("that is narrowed and widened again while the connector is stopped: its tables are copied again", async () => {
@@ -191,6 +205,17 @@ describe("a publication that the user owns", () => {
     rig.start();
     await rig.expectEqual();
     await rig.stop();
+  });
+
+  test.each([
+    ["filters the rows of a table", "alter publication shop set table t where (id < 5), table u"],
+    ["is dropped", "drop publication shop"],
+  ])("that %s stops the run, though a task meets it first", async (_, sql) => {
+    await using rig = await streaming({ ...named, ...seldom }, "create publication shop for table t, u");
+    await rig.source(sql);
+    const failed = (await rig.snapshot("u", false)) as MillraceError;
+    expect(failed.code).toStartWith("publication_");
+    expect(((await rig.ended()) as MillraceError).code).toBe(failed.code);
   });
 
   test("that is narrowed and widened again, while the connector is stopped or runs: copied again", async () => {
@@ -326,7 +351,12 @@ describe("a role with few privileges", () => {
   const retryPace = { againMs: 100, mostMs: 400, changedAgainMs: 50 };
 
   /** A connector with the source role `user`. `sql` runs as the administrator. */
-  async function as(user: string, sql: string, publication: string | null = null): Promise<PipelineRig> {
+  async function as(
+    user: string,
+    sql: string,
+    publication: string | null = null,
+    options: RigOptions = {},
+  ): Promise<PipelineRig> {
     const name = `pub${++count}`;
     const rig = await PipelineRig.create(server, name, {
       source: {
@@ -334,6 +364,7 @@ describe("a role with few privileges", () => {
         replication_type: { logical_replication: logicalReplication(publication) },
       },
       retryPace,
+      ...options,
     });
     await rig.source(`create table t (id int primary key); insert into t values (1); ${sql}`);
     return rig;
@@ -409,6 +440,17 @@ describe("a role with few privileges", () => {
     rig.start();
     await rig.expectEqual();
     await rig.stop();
+  });
+
+  test("that may not publish a table of another owner ends the run, though a task meets it first", async () => {
+    await server.query("create role newcomer login replication");
+    await using rig = await as("newcomer", "alter table t owner to newcomer", null, seldom);
+    await rig.source(`grant create on database "${rig.sourceDatabase}" to newcomer`);
+    rig.start();
+    await rig.expectEqual();
+    await rig.source("create table others (id int primary key)");
+    expect(await rig.snapshot("t", false)).toMatchObject({ code: "source_permission_denied" });
+    expect(await rig.ended()).toMatchObject({ code: "source_permission_denied" });
   });
 
   test("is warned if row-level security hides rows from it", async () => {
