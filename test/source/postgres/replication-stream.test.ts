@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
+import { isPacked } from "../../../src/change/packed-hex.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
 import { describePostgresError } from "../../../src/connection/postgres-failure.ts";
 import { PostgresSource, type SourcePace } from "../../../src/source/postgres/postgres-source.ts";
@@ -127,6 +128,40 @@ test("received changes that are not durable are never acknowledged, and the conn
   await waitFor("the acknowledgement", async () => (await at.confirmed()) === formatLsn(last));
 });
 
+test("large bytea of a transaction in progress is stored as its bytes, as any other is", async () => {
+  await using at = await place();
+  // Whoever takes the last byte of its OID for the kind of a column reads on at a wrong place.
+  await at.sql(`do $$ begin loop
+    create table b (id int primary key, v bytea);
+    exit when 'b'::regclass::oid::int8 % 256 = ascii('t');
+    drop table b;
+  end loop; end $$`);
+  await at.sql("alter table b replica identity full; alter table b alter v set storage external");
+  await at.source.tables();
+  await at.source.publish();
+  await at.sql(
+    "do $$ begin execute format('alter database %I set debug_logical_replication_streaming = immediate', current_database()); end $$",
+  );
+  await using stream = await at.source.stream(at.checkpoint, "text", true);
+  await at.sql(
+    "insert into b select 1, string_agg(decode(md5(g::text), 'hex'), '') from generate_series(1, 100000) g; update b set v = v || v",
+  );
+  const packed: boolean[] = [];
+  while (packed.length < 3) {
+    const { arena, count, oldStart, oldEnd, newStart } = await stream.next();
+    const view = Buffer.from(arena.buffer, arena.byteOffset);
+    const isValuePacked = (start: number) => {
+      const value = start + 2 + 4 + view.readInt32BE(start + 2);
+      return isPacked(view.readInt32BE(value));
+    };
+    for (let i = 0; i < count; i++) {
+      if (oldEnd[i]! > oldStart[i]!) packed.push(isValuePacked(oldStart[i]!));
+      packed.push(isValuePacked(newStart[i]!));
+    }
+  }
+  expect(packed).toEqual([true, true, true]);
+});
+
 test("nothing is awaited at the end of a backlog", async () => {
   await using at = await place(server.port, { ...streamPace, tableCheckMs: 10_000, collectMs: 600_000 });
   await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
@@ -218,6 +253,7 @@ test("a handler that throws ends the stream with its error, and receives no late
       onLargeMessage: () => {},
       onBytes: () => {},
       onKeepalive: () => {},
+      xidBytes: () => 0,
       onFailure: failure.resolve,
     },
     { signal: AbortSignal.timeout(30_000) },
@@ -244,6 +280,7 @@ describe("a start without an answer", () => {
       onLargeMessage: () => {},
       onBytes: () => {},
       onKeepalive: () => {},
+      xidBytes: () => 0,
       onFailure: () => {},
     };
     const error = await ReplicationClient.start(options, request, handlers, bounds).catch((e: unknown) => e);

@@ -107,6 +107,7 @@ export class PostgresStream implements ChangeStream {
       const handlers = {
         onMessage: (bytes: Buffer, at: number, end: number) => stream.#receive(bytes, at, end),
         onLargeMessage: (bytes: Buffer, at: number, end: number) => stream.#receiveLarge(bytes, at, end),
+        xidBytes: () => (options.registry.isInBlock ? 4 : 0),
         onBytes: stream.#liveness.received,
         onKeepalive: (walEnd: Lsn, replyRequested: boolean) => stream.#keepalive(walEnd, replyRequested),
         onFailure: (error: unknown) => stream.#fail(describeStreamError(error)),

@@ -27,6 +27,8 @@ export interface ReplicationHandlers {
   onMessage(bytes: Buffer, at: number, end: number): void;
   /** A large message, in memory that the handler may keep. See copy-both-reader.ts. */
   onLargeMessage(bytes: Buffer, at: number, end: number): void;
+  /** Bytes of an xid between the tag of the next message and the rest of it. */
+  xidBytes(): number;
   /** Bytes came, maybe of an incomplete message. */
   onBytes(): void;
   /** The server's log ends at `walEnd`, and everything before it has been sent. */
@@ -142,7 +144,7 @@ export class ReplicationClient implements AsyncDisposable {
     service.on("error", (error: unknown) => client.#fail(error));
     let passOn: (bytes: Buffer) => void = () => {};
     const reader = new CopyBothReader({ ...handlers, onOther: (bytes) => passOn(bytes) }, () =>
-      request.form === "text" ? new ValuePacker() : null,
+      request.form === "text" ? new ValuePacker(handlers.xidBytes()) : null,
     );
     const plugin = new RawPlugin(request, (chunk, pgListener) => {
       passOn = pgListener;

@@ -12,7 +12,7 @@ const deleteMessage = 0x44;
 const newTuple = 0x4e;
 const textKind = 0x74;
 const binaryKind = 0x62;
-/** The part of a message before its first column: tag, relation, tag of the tuple, number of columns. */
+/** The part of a message before its first column, without an xid: tag, relation, tag of the tuple, number of columns. */
 const messageHeaderBytes = 8;
 /** The part of a tuple before its first column: its tag and the number of columns. */
 const tupleHeaderBytes = 3;
@@ -32,7 +32,11 @@ export class ValuePacker {
   /** Length of the text that is being packed. */
   #textBytes = 0;
 
-  constructor(private readonly leastBytes = packedFromBytes) {}
+  /** `xidBytes`: within a stream block each message has the xid of its (sub)transaction behind its tag. */
+  constructor(
+    private readonly xidBytes = 0,
+    private readonly leastBytes = packedFromBytes,
+  ) {}
 
   /**
    * Packs what has arrived of the message, `bytes[start, end)`, and moves the rest up. Returns the new end, where the
@@ -60,12 +64,13 @@ export class ValuePacker {
   }
 
   #beginMessage(bytes: Buffer, start: number, length: number): boolean {
-    if (length < messageHeaderBytes) return false;
+    const headerBytes = messageHeaderBytes + this.xidBytes;
+    if (length < headerBytes) return false;
     const kind = bytes[start]!;
     const hasRow = kind === insertMessage || kind === updateMessage || kind === deleteMessage;
-    this.#isOld = kind === updateMessage && bytes[start + 5] !== newTuple;
-    this.#columns = bytes.readUInt16BE(start + messageHeaderBytes - 2);
-    this.#at = messageHeaderBytes;
+    this.#isOld = kind === updateMessage && bytes[start + headerBytes - tupleHeaderBytes] !== newTuple;
+    this.#columns = bytes.readUInt16BE(start + headerBytes - 2);
+    this.#at = headerBytes;
     this.#state = hasRow ? "columns" : "done";
     return hasRow;
   }

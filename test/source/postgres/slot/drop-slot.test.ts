@@ -38,6 +38,7 @@ async function walsender(applicationName: string): Promise<ReplicationClient> {
       onLargeMessage: () => {},
       onBytes: () => {},
       onKeepalive: () => {},
+      xidBytes: () => 0,
       onFailure: () => {},
     },
     { signal: within() },

@@ -48,7 +48,7 @@ function received(messages: readonly Buffer[], cuts: readonly number[]): readonl
   const out: Received[] = [];
   const take = (bytes: Buffer, at: number, end: number) => out.push(unpackedMessage(bytes.subarray(at, end)));
   const handlers = { onMessage: take, onLargeMessage: take, onKeepalive: () => {}, onOther: () => {} };
-  const reader = new CopyBothReader(handlers, () => new ValuePacker(leastBytes), largeBytes);
+  const reader = new CopyBothReader(handlers, () => new ValuePacker(0, leastBytes), largeBytes);
   const bytes = Buffer.concat(messages.map(asStreamData));
   for (let at = 0, i = 0; at < bytes.length; i++) {
     const next = at + cuts[i % cuts.length]!;
@@ -137,7 +137,7 @@ test("other messages pass unchanged", () => {
   const out: string[] = [];
   const take = (bytes: Buffer, at: number, end: number) => out.push(bytes.toString("latin1", at, end));
   const handlers = { onMessage: take, onLargeMessage: take, onKeepalive: () => {}, onOther: () => {} };
-  const reader = new CopyBothReader(handlers, () => new ValuePacker(leastBytes), largeBytes);
+  const reader = new CopyBothReader(handlers, () => new ValuePacker(0, leastBytes), largeBytes);
   const bytes = asStreamData(truncate);
   for (let at = 0; at < bytes.length; at += 20) reader.push(Buffer.from(bytes.subarray(at, at + 20)));
   expect(out).toEqual([truncate.toString("latin1")]);
