@@ -43,8 +43,8 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
     // It was stopped while it waited for a point, or gave up a transaction that comes again. Nothing is half done.
     if (stop.aborted && (comesAgain || error === stop.reason)) return;
     if (!comesAgain) throw error;
-    // There was a stream: the connector has begun.
-    await attempt({ ...request, initialized: true }, false);
+    // There was a stream: the connector has begun, or has resumed.
+    await attempt({ ...request, initialized: true, resumes: false }, false);
   }
 }
 
@@ -144,8 +144,8 @@ class PipelineRun {
     // While no table has a copy the stream would bring nothing of use: blocking copies are faster. Once one has, its changes must not wait.
     const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
     const doesStreamRun = this.request.initialized && !isBeginning && this.request.work === "changes";
-    if (this.request.work !== "tasks")
-      await copies.make(tables, ready, doesStreamRun ? "runs" : "waits", point);
+    if (doesStreamRun) await copies.makeForStream(tables, ready);
+    else if (this.request.work !== "tasks") await copies.make(tables, ready, "waits", point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
     return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
   }
@@ -263,7 +263,7 @@ class PipelineRun {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     const locked = await this.#publish(source);
-    await this.#health.within(() => copies.makeAmidStream(tables, this.#withoutLocked(prepared, locked)));
+    await this.#health.within(() => copies.makeForStream(tables, this.#withoutLocked(prepared, locked)));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
     const lacking = new Set(prepared.missing.map(({ relation }) => relation.id));

@@ -397,3 +397,27 @@ test.each([
   await waitFor("nothing to be left", async () => (await rig.sink(leftBehind)).length === 0);
   await rig.stop();
 });
+
+test("for want of a point, one without a key keeps no other table from going on when the run begins", async () => {
+  const retryPace = { againMs: 100, mostMs: 200, changedAgainMs: 50 };
+  const source = "create table other (id int primary key); insert into other values (1)";
+  await using rig = await PipelineRig.streaming(server, `firstbeside${++count}`, { source }, { retryPace });
+  await rig.expectEqual();
+  await rig.stop();
+  await rig.source("create table keyless (v text); insert into keyless values ('a')");
+  await server.query(`select pg_create_physical_replication_slot('taken' || g)
+    from generate_series(1, current_setting('max_replication_slots')::int - (select count(*)::int from pg_replication_slots)) g`);
+  const free = () =>
+    server.query(
+      "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name ~ '^taken'",
+    );
+  await using _free = { [Symbol.asyncDispose]: async () => void (await free()) };
+  rig.start();
+  await rig.source("insert into other values (2); insert into keyless values ('b')");
+  await rig.expectSame("select id from other order by id");
+  expect(rig.setAside).toMatchObject([{ name: "keyless", reason: expect.stringContaining("slots") }]);
+  await free();
+  await rig.expectEqual();
+  expect(rig.setAside).toEqual([]);
+  await rig.stop();
+});

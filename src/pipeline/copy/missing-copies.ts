@@ -159,8 +159,8 @@ export class MissingCopies implements Disposable {
     await this.prepare(tables.map((table) => (copied.includes(table) ? published(table) : table)));
   }
 
-  /** As `make`, beside a stream. If no point can be had now, the tables are tried again later, so that the stream does not wait. */
-  async makeAmidStream(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
+  /** As `make`, before or amid a stream. If no point can be had now, the tables are tried again later, so that the stream does not wait. */
+  async makeForStream(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
     try {
       await this.make(tables, prepared, "runs");
     } catch (error) {

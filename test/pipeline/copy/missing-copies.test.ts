@@ -183,13 +183,13 @@ test("no stream stands still for a point that is not to be had: the tables are t
   const { source, copies } = rig;
   source.add("keyless", [[1, "v"]], []);
   source.noPoint = new MillraceError("slots_exhausted", "There are no more slots.");
-  await copies.makeAmidStream(...(await rig.prepare()));
+  await copies.makeForStream(...(await rig.prepare()));
   expect(rig.leftOut).toEqual(["keyless"]);
   source.noPoint = null;
   const ready = Promise.withResolvers<void>();
   copies.retryDuringStream(ready.resolve);
   await ready.promise;
-  await copies.makeAmidStream(...(await rig.prepare()));
+  await copies.makeForStream(...(await rig.prepare()));
   expect(rig.held).toEqual({ keyless: [1] });
   expect(rig.leftOut).toEqual([]);
 });

@@ -6,6 +6,7 @@ import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { copiedSince, dropSlot, proved, resume } from "../../support/resumption.ts";
+import { slotRelease } from "../../support/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -238,3 +239,23 @@ test("rows that are missing wait for the comparison, and the stream does not wai
   expect(await rig.sink("select from millrace.owed_row")).toEqual([]);
   await rig.stop();
 }, 60_000);
+
+test("a transaction in progress that is given up does not make it resume once more", async () => {
+  // While tables are to be proved, none comes so.
+  await using rig = await streaming("given_up", "select 1", { maxBufferedRows: 200 });
+  await rig.sendInProgress();
+  await rig.source("create table a (id int primary key); create table b (id int primary key)");
+  await slotRelease(server, rig.slot);
+  await dropSlot(rig);
+  await expectLost(rig, "slot_missing");
+  await resume(rig);
+  await using large = await rig.sourceSession();
+  await large.query("begin; alter table a add n int; insert into a select generate_series(1, 3000)");
+  // Another slot would wait for the transaction.
+  await waitFor("the next attempt", () => rig.streamForms.length === 3);
+  await rig.source("insert into b values (1)");
+  await rig.expectSame("select * from b");
+  await large.query("commit");
+  await rig.expectEqual();
+  await rig.stop();
+});

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
 import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/stream/feedback.ts";
-import { fullConnection } from "../../support/connector-config.ts";
+import { fullConnection, logicalReplication } from "../../support/connector-config.ts";
 import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
@@ -144,6 +144,29 @@ test("a role that may not write heartbeats is warned once, and its run continues
   await rig.expectEqual();
   await rig.stop();
   expect(await rig.ended()).toBeNull();
+});
+
+test("a table that the role may not read any more keeps no other from getting its new shape", async () => {
+  await server.query("create role barred login replication");
+  const name = `idle${++count}`;
+  await using rig = await PipelineRig.create(server, name, {
+    source: {
+      connection: fullConnection(server.connection(`${name}_source`), { user: "barred" }),
+      replication_type: { logical_replication: logicalReplication("every") },
+    },
+  });
+  await rig.source(`create table a (id int primary key); create table b (id int primary key);
+    create publication every for all tables; grant select on a, b to barred`);
+  rig.start();
+  await rig.expectEqual();
+  await rig.source("revoke select on a from barred; alter table a add n int; alter table b add n int");
+  await waitFor("the column", async () => {
+    const added = "select from pg_attribute where attrelid = 'b'::regclass and attname = 'n'";
+    return (await rig.sink(added)).length === 1;
+  });
+  await rig.source("insert into a values (1, 1)");
+  await rig.expectEqual();
+  await rig.stop();
 });
 
 test("advances and heartbeats happen only when they are worth their cost", () => {

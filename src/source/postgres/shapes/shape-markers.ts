@@ -18,8 +18,8 @@ const lockTimeoutMs = 1_000;
 /** For all markers of one call: the stream waits meanwhile. */
 const patienceMs = 3_000;
 
-/** What became of a marker: it is logged; a table is locked or gone; or the server accepts no message. */
-type Outcome = "logged" | "table busy" | "not writable";
+/** What became of a marker: it is logged; a table is locked or gone, or may not be locked; or the server accepts no message. */
+type Outcome = "logged" | "table busy" | "table denied" | "not writable";
 
 const outcomes: Readonly<Record<string, Outcome>> = {
   [sqlState.lockNotAvailable]: "table busy",
@@ -38,8 +38,9 @@ export class ShapeMarkers {
   ) {}
 
   /**
-   * Logs a marker for each group of `tables`. Returns the tables that could not be locked in time. Where the server
-   * accepts no message it returns none: without markers, a shape is known with the table's next row.
+   * Logs a marker for each group of `tables`. Returns the tables that could not be locked in time. Tables that may not be
+   * locked get none, and where the server accepts no message it returns none: without a marker, a shape is known with the
+   * table's next row.
    */
   async write(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
     const left: TableShape[] = [];
@@ -51,8 +52,8 @@ export class ShapeMarkers {
       const outcome = await write(group);
       if (outcome === "not writable") return [];
       if (outcome === "logged") continue;
-      // One locked table must not hold up the others of its group.
-      for (const table of group) if ((await write([table])) !== "logged") left.push(table);
+      // One table that is locked, or may not be, must not hold up the others of its group.
+      for (const table of group) if ((await write([table])) === "table busy") left.push(table);
     }
     return left;
   }
@@ -67,11 +68,13 @@ export class ShapeMarkers {
   async #write(client: Client, tables: readonly TableShape[]): Promise<Outcome> {
     const id = crypto.randomUUID();
     const names = new Map(tables.map(({ relation }) => [relation.id, qualifiedName(relation)]));
+    let isLocked = false;
     try {
       await client.query(`begin; set local lock_timeout = ${lockTimeoutMs}`);
       await client.query(
         `lock table ${tables.map(({ relation }) => sqlName(relation)).join(", ")} in access share mode`,
       );
+      isLocked = true;
       const shapes = await this.readShapes(
         client,
         tables.map(({ relation }) => relation.id),
@@ -91,7 +94,9 @@ export class ShapeMarkers {
       return "logged";
     } catch (error) {
       this.#shapes.delete(id);
-      const outcome = outcomes[sqlStateOf(error) ?? ""];
+      const state = sqlStateOf(error) ?? "";
+      const isDenied = state === sqlState.insufficientPrivilege && !isLocked;
+      const outcome = isDenied ? "table denied" : outcomes[state];
       if (outcome === undefined) throw error;
       await client.query("rollback");
       return outcome;
