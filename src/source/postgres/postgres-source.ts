@@ -105,7 +105,7 @@ export class PostgresSource implements Source {
     this.#excluded = new ExcludedTables({ ...reading, publication: this.#publications.named });
     this.#generated = new GeneratedColumns(reading, context, this.#publications.named);
     this.#shapes = new StreamShapes({
-      ...{ ...reading, sendsGenerated: this.#generated.sends, silentChanges: this.#silentChanges },
+      ...{ ...reading, generated: this.#generated, silentChanges: this.#silentChanges },
       ...{ arePublicationsNamed: this.#publications.areNamed, signal: context.signal },
     });
   }

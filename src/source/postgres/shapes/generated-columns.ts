@@ -26,8 +26,6 @@ interface Reading {
 export class GeneratedColumns {
   /** Of the last read, by `id number`. */
   #choices = new Map<string, Choice>();
-  /** Names of columns that are not sent, by `id name`. */
-  #unsent = new Set<string>();
 
   /** `publication`: the user's; null: the connector's own; undefined: there is no stream. */
   constructor(
@@ -40,8 +38,22 @@ export class GeneratedColumns {
   readonly sends = (tableId: number, number: number): boolean =>
     this.#choices.get(`${tableId} ${number}`)?.kind === "sent";
 
-  /** Whether the stream's column of this name is to be left out. */
-  readonly leavesOut = (tableId: number, column: string): boolean => this.#unsent.has(`${tableId} ${column}`);
+  /** Whether the stream's column of this name is to be left out. It may be a name of before: the stream may be far behind. */
+  readonly leavesOut = (tableId: number, column: string): boolean =>
+    this.#unsentNames(tableId).includes(column);
+
+  /**
+   * The stream has brought a generated column, and kept it. Throws `table_changed` where it is not to be sent: the next run leaves
+   * it out under this name.
+   */
+  requireSent(tableId: number, number: number, name: string): void {
+    if (this.sends(tableId, number)) return;
+    this.#rememberUnsent(tableId, [...this.#unsentNames(tableId), name]);
+    throw new MillraceError(
+      "table_changed",
+      `The generated column ${name} has come, which may tell what the catalog hides: the run begins again.`,
+    );
+  }
 
   /**
    * The selected tables, with the generated columns that are sent among their columns. `ask` absent: the sink computes
@@ -68,7 +80,7 @@ export class GeneratedColumns {
     }
     // Not before: whoever reads again must meet the same.
     this.#choices = choices;
-    this.#unsent = unsentNames(generated, choices);
+    for (const table of tables) this.#noteUnsent(table);
     this.#warn(generated);
     const sent = generated.filter((table) => this.#numbersOf(table, "sent").length > 0);
     const ids = sent.map(({ relation }) => relation.id);
@@ -155,6 +167,28 @@ export class GeneratedColumns {
     };
   }
 
+  /** Under a name that another column has by now, it can no longer be told from that. */
+  #noteUnsent(table: SourceTable): void {
+    const { relation, generatedColumns } = table;
+    const sent = this.#numbersOf(table, "sent");
+    const [carried, unsent] = [relation.columns.map(({ name }) => name), this.#unsentNames(relation.id)];
+    for (const { column } of generatedColumns)
+      (sent.includes(column.number) ? carried : unsent).push(column.name);
+    this.#rememberUnsent(
+      relation.id,
+      unsent.filter((name) => !carried.includes(name)),
+    );
+  }
+
+  #unsentNames(tableId: number): string[] {
+    return JSON.parse(this.context.state.get(unsentKey(tableId)) ?? "[]") as string[];
+  }
+
+  #rememberUnsent(tableId: number, names: readonly string[]): void {
+    const value = names.length === 0 ? null : JSON.stringify([...new Set(names)]);
+    this.context.state.set(unsentKey(tableId), value);
+  }
+
   #numbersOf(table: SourceTable, kind: Choice["kind"]): readonly number[] {
     const numbers = table.generatedColumns.map(({ column }) => column.number);
     return numbers.filter((number) => this.#choices.get(`${table.relation.id} ${number}`)?.kind === kind);
@@ -181,6 +215,7 @@ export class GeneratedColumns {
 
 const shownColumns = 5;
 const sentKey = ({ relation }: SourceTable) => `generated columns of ${relation.id}`;
+const unsentKey = (tableId: number) => `generated columns left out of ${tableId}`;
 const keyOf = ({ relation }: SourceTable, { column }: SelectedGenerated) => `${relation.id} ${column.number}`;
 
 function answerTo(
@@ -191,14 +226,4 @@ function answerTo(
   if (answers === null) return { isComputed: false, reason: "it computes none" };
   const answer = answers.get(relation.id)?.get(column.number);
   return answer ?? { isComputed: false, reason: "it was not asked" };
-}
-
-function unsentNames(tables: readonly SourceTable[], choices: ReadonlyMap<string, Choice>): Set<string> {
-  return new Set(
-    tables.flatMap((table) =>
-      table.generatedColumns
-        .filter((each) => choices.get(keyOf(table, each))?.kind !== "sent")
-        .map(({ column }) => `${table.relation.id} ${column.name}`),
-    ),
-  );
 }

@@ -3,7 +3,8 @@
 
 import type { Client } from "pg";
 import type { Lsn } from "../../../change/lsn.ts";
-import type { Column, Relation } from "../../../change/relation.ts";
+import { type Column, qualifiedName, type Relation } from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import { TypeCatalog } from "../catalog/type-catalog.ts";
 import { addedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnHistory } from "./column-history.ts";
@@ -40,6 +41,8 @@ export interface StreamedShape {
 export interface Announced extends StreamedShape {
   /** The transaction's xid, as in the stream. */
   readonly xid: number;
+  /** Names of columns that it has and `relation` lacks, as they counted as generated. */
+  readonly leftOut: readonly string[];
 }
 
 /** Other evidence of which columns a table had. */
@@ -49,6 +52,8 @@ export interface ShapeEvidence {
   mayWithhold(relation: Relation, name: string | null): boolean;
   /** Whether the catalog shows what the announcing transactions did to it. */
   readonly isComplete: boolean;
+  /** Called with each generated column that was sent. Throws `table_changed` where it must not be handed out. */
+  checkGenerated(relation: Relation, number: number, name: string): void;
   /** Called with each described relation, before the next one is described. */
   add(described: StreamedShape): void;
 }
@@ -122,7 +127,7 @@ export async function describeRelations(
 }
 
 function withCatalog(
-  { relation, at }: Announced,
+  { relation, at, leftOut }: Announced,
   table: TableRow | undefined,
   evidence: ShapeEvidence,
   types: SentTypes,
@@ -134,6 +139,11 @@ function withCatalog(
   const sent = relation.columns.map((column) => ({ ...column, length: types.lengthOf(column) }));
   const known = withHistory(catalog, history, mayWithhold);
   const { numbers, isGuess } = numberColumns(sent, known);
+  requireOrdinaryKept(relation, leftOut, catalog);
+  const generated = new Set(catalog.flatMap(({ isGenerated, number }) => (isGenerated ? number : [])));
+  relation.columns.forEach(({ name }, i) => {
+    if (generated.has(numbers[i] ?? 0)) evidence.checkGenerated(relation, numbers[i] ?? 0, name);
+  });
   const columns = relation.columns.map((column, i) => ({
     ...column,
     ...types.describe(column),
@@ -164,6 +174,21 @@ function withCatalog(
         ? columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : []))
         : relation.key,
   };
+}
+
+/** Throws `table_changed` where an ordinary column has the name of one that was left out: the next run keeps it. */
+function requireOrdinaryKept(
+  relation: Relation,
+  leftOut: readonly string[],
+  catalog: readonly CatalogColumn[],
+): void {
+  const isOrdinary = ({ isDropped, isGenerated }: CatalogColumn) => !isDropped && !isGenerated;
+  const ordinary = catalog.find((column) => isOrdinary(column) && leftOut.includes(column.name));
+  if (ordinary === undefined) return;
+  throw new MillraceError(
+    "table_changed",
+    `Column ${ordinary.name} of ${qualifiedName(relation)} is no longer generated, or is another one: the run begins again.`,
+  );
 }
 
 function droppedColumn(number: number): CatalogColumn {

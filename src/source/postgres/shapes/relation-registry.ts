@@ -104,7 +104,8 @@ export class RelationRegistry {
     // `describe` transforms the relation itself. Whether it is keyless is decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
-    if (selected) this.#announced.set(relation, { relation, at, xid, previous });
+    const leftOut = message.columns.flatMap(({ name }) => (this.leavesOut(message.oid, name) ? name : []));
+    if (selected) this.#announced.set(relation, { relation, at, xid, leftOut, previous });
     if (this.isInBlock) this.#announcedInProgress.push(relation);
     if (this.isInBlock) this.#announcedSince.delete(message.oid);
     else if (this.#inProgress.has(message.oid)) this.#announcedSince.add(message.oid);

@@ -6,12 +6,13 @@ import type { Lsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { awaitVisible } from "../stream/transaction-visibility.ts";
+import type { GeneratedColumns } from "./generated-columns.ts";
 import { type Announced, describeRelations } from "./relation-description.ts";
 import { isSameRelation } from "./relation-registry.ts";
 import { transformedRelation } from "./row-transform.ts";
 import { ShapeMarkers } from "./shape-markers.ts";
 import type { SilentChanges } from "./silent-changes.ts";
-import { readTableShapes, type SendsGenerated } from "./table-shapes.ts";
+import { readTableShapes } from "./table-shapes.ts";
 
 export interface StreamShapesOptions {
   readonly selection: TableSelection;
@@ -19,7 +20,7 @@ export interface StreamShapesOptions {
   /** The user owns the publication. */
   readonly arePublicationsNamed: boolean;
   readonly silentChanges: SilentChanges;
-  readonly sendsGenerated: SendsGenerated;
+  readonly generated: Pick<GeneratedColumns, "sends" | "requireSent">;
   readonly signal: AbortSignal;
 }
 
@@ -29,9 +30,9 @@ export class StreamShapes {
   readonly #markers: ShapeMarkers;
 
   constructor(private readonly options: StreamShapesOptions) {
-    const { selection, partitionsAsRoot, sendsGenerated } = options;
+    const { selection, partitionsAsRoot, generated } = options;
     this.#markers = new ShapeMarkers((client, ids) =>
-      readTableShapes(client, selection, partitionsAsRoot, ids, sendsGenerated),
+      readTableShapes(client, selection, partitionsAsRoot, ids, generated.sends),
     );
   }
 
@@ -53,12 +54,15 @@ export class StreamShapes {
 
   /** Completes announced relations. */
   async describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
-    const { selection, silentChanges, signal } = this.options;
+    const { selection, silentChanges, generated, signal } = this.options;
     const xids = announced.map(({ xid }) => xid);
     const described = await describeRelations(client, announced, {
       isComplete: await awaitVisible(client, xids, signal),
       history: (id, at) => silentChanges.history(id, at),
       mayWithhold: (relation, name) => this.#isListedByUser(relation) || selection.mayExclude(relation, name),
+      checkGenerated: (relation, number, name) => {
+        if (hidesColumns(selection, relation)) generated.requireSent(relation.id, number, name);
+      },
       add: (shape) => silentChanges.addStreamed(shape),
     });
     const transformed = described.map((relation) =>
@@ -100,4 +104,9 @@ export class StreamShapes {
     const read = this.#tables.get(relation.id)?.relation;
     return read !== undefined && !relation.isGuess && isSameRelation(read, relation);
   }
+}
+
+function hidesColumns(selection: TableSelection, relation: Relation): boolean {
+  const { schema, name } = relation;
+  return selection.hashedColumns(schema, name).length > 0 || selection.mayExclude(relation, null);
 }
