@@ -80,6 +80,8 @@ test("no point can be had for the incomplete rows at first, and one moves to ano
   await rig.source("update m set n = 2 where id = 1");
   await waitFor("2", async () => (await rig.sink("select from m where id = 1 and n = 2")).length > 0);
   await settled(rig);
+  // The rows that were read by their keys are ahead of the stream, which still has to bring that one has moved.
+  await rig.expectEqual();
   expect(await wrong(rig)).toEqual([]);
   await rig.stop();
 });
