@@ -42,14 +42,9 @@ export interface SinkRecord extends RecordedTables {
    * The last change that a request may have been cut after. Changes up to it have been received, so they come again at once after a
    * restart. Until then time ends no window. Null where nothing depends on it.
    */
-  readonly reached: ReachedPosition | null;
+  readonly reached: Position | null;
   /** Versions that copies took between changes, in the order of the stream. Changes after them have higher ones. */
   readonly versionSteps: readonly VersionStep[];
-}
-
-/** With the highest version that was given out up to there: where a table is no longer selected, the same changes take fewer. */
-export interface ReachedPosition extends Position {
-  readonly version: bigint;
 }
 
 export interface VersionStep {
@@ -87,7 +82,7 @@ interface StoredRecord {
   readonly log?: string;
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
-  readonly reached: (StoredPosition & { readonly version?: string }) | null;
+  readonly reached: StoredPosition | null;
   readonly version_steps?: readonly (StoredPosition & { readonly version: string })[];
 }
 
@@ -150,7 +145,7 @@ export function formatRecord(record: SinkRecord): string {
     ...(record.log === null ? {} : { log: record.log }),
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
-    reached: record.reached && { ...storePosition(record.reached), version: String(record.reached.version) },
+    reached: record.reached ? storePosition(record.reached) : null,
     ...(record.versionSteps.length === 0 ? {} : { version_steps: record.versionSteps.map(storeStep) }),
   };
   return JSON.stringify(stored);
@@ -201,10 +196,7 @@ function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copi
     log: stored.log ?? null,
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
     windowEnds: stored.window_ends.map(readPosition),
-    reached: stored.reached && {
-      ...readPosition(stored.reached),
-      version: BigInt(stored.reached.version ?? 0),
-    },
+    reached: stored.reached ? readPosition(stored.reached) : null,
     versionSteps: (stored.version_steps ?? []).map(({ version, ...behind }) => ({
       behind: readPosition(behind),
       version: BigInt(version),
@@ -285,14 +277,6 @@ export function withEnd(ends: readonly Position[], end: Position): Position[] {
   const before = ends.filter((each) => isBefore(each, end));
   const behind = ends.filter((each) => isBefore(end, each));
   return [...before, end, ...behind];
-}
-
-/** Versions that changes behind these places are above, in the order of the stream. */
-export function stepsOf({ versionSteps, reached }: SinkRecord): VersionStep[] {
-  if (!reached) return [...versionSteps];
-  const isBehind = ({ behind }: VersionStep) => isBefore(reached, behind);
-  const step = { behind: reached, version: reached.version };
-  return [...versionSteps.filter((each) => !isBehind(each)), step, ...versionSteps.filter(isBehind)];
 }
 
 /** With the log that it is a place in, where that is known. */

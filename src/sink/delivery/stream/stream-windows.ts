@@ -9,7 +9,7 @@ import type { Lsn } from "../../../change/lsn.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
-import { isBefore, type StreamPoint, stepsOf, type VersionStep, withEnd } from "../record/sink-record.ts";
+import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
 import type { StreamOutlet } from "../transport.ts";
 import { ProgressReport } from "./progress-report.ts";
 import {
@@ -32,7 +32,7 @@ export class StreamWindows {
   readonly #ledger = new WindowLedger();
   /** Ends that were recorded before the restart and are still to come, in order. */
   readonly #recorded: Position[];
-  /** Versions that copies took between changes that come again, and the last one that was given out, in order. */
+  /** Versions that copies took between changes that come again, in order. */
   readonly #steps: VersionStep[];
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
@@ -58,7 +58,7 @@ export class StreamWindows {
     this.#report = new ProgressReport(options);
     this.#cursor = record.checkpoint;
     this.#recorded = [...record.windowEnds];
-    this.#steps = stepsOf(record);
+    this.#steps = [...record.versionSteps];
     this.#stepOver((step) => isDone(record.checkpoint, step.behind));
     this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
     this.#outlet = options.outlet({
@@ -285,8 +285,7 @@ export class StreamWindows {
   #reach(position: Position | null): void {
     const { keeper } = this.options;
     const { reached } = keeper.record;
-    if (!position || (reached && isBefore(position, reached))) return;
-    keeper.change({ reached: { ...position, version: this.#lastVersion() } });
+    if (position && (!reached || isBefore(reached, position))) keeper.change({ reached: position });
   }
 
   /** The last change that has been taken. */
