@@ -1,23 +1,12 @@
 // The tables of what replicas tell each other by way of the state: who lives, who may run what, and how it goes. schema.ts has all else that is
 // stored. The migrations in drizzle/ are generated from both.
 
-import {
-  bigint,
-  boolean,
-  integer,
-  pgSchema,
-  primaryKey,
-  text,
-  timestamp,
-  uniqueIndex,
-  uuid,
-} from "drizzle-orm/pg-core";
+import { bigint, boolean, integer, pgSchema, primaryKey, text, uniqueIndex, uuid } from "drizzle-orm/pg-core";
 import { termsOfLife } from "../connector/term.ts";
+import { instant } from "./column-kinds.ts";
 import { connectors, schemaName } from "./schema.ts";
 
 const millrace = pgSchema(schemaName);
-
-const instant = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
 
 /** The processes that serve this state together. One row for each name. */
 export const replicas = millrace.table("replicas", {
