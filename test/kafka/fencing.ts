@@ -35,6 +35,47 @@ test("what the connector asked when it began arrives once more, late: it goes on
   expect(rig.run.failures.map(({ error }) => error.code)).toContain("kafka_fenced");
 });
 
+test("the end of a transaction that was not answered arrives amid a later one, and ends nothing of it", async () => {
+  await using rig = await FaultRig.start({
+    cluster: { listeners: ["PROXIED"] },
+    listener: "PROXIED",
+    config: { timeout_ms: 1_000 },
+  });
+  await rig.run.untilRealtime();
+  const delayed = rig.proxy.delay((chunk) => apiOf(chunk) === "EndTxn");
+  await rig.query("update a set v = v + 1 where id = 1");
+  const arrive = await delayed;
+  // A transaction that goes out in several requests.
+  let requests = 0;
+  const isHalfSent = rig.proxy.delay((chunk) => {
+    const api = apiOf(chunk);
+    if (api === "EndTxn") requests = 0;
+    if (api === "AddPartitionsToTxn" || (api === "Produce" && requests > 0)) requests++;
+    return requests > 3;
+  });
+  await rig.query(
+    "insert into a select i, 0, 0, repeat('x', 1000) from generate_series(10000, 59999) i; update a set v = v + 1",
+  );
+  await isHalfSent;
+  arrive();
+  await rig.expectExact();
+  expect(rig.run.isOver).toBe(false);
+  expect(rig.run.failures.map(({ error }) => error.code)).toContain("sink_unreachable");
+});
+
+const apis = new Map([
+  [0, "Produce"],
+  [24, "AddPartitionsToTxn"],
+  [26, "EndTxn"],
+]);
+const mostVersion = 12;
+
+/** What a request that begins with this asks for. Undefined: something else, or more of a request. */
+function apiOf(chunk: Buffer): string | undefined {
+  if (chunk.length < 8 || chunk.readInt16BE(6) > mostVersion) return undefined;
+  return apis.get(chunk.readInt16BE(4));
+}
+
 /** The same request as that of a run that begins. */
 async function askForProducer(address: string, transactionalId: string): Promise<void> {
   const [host, port] = address.split(":");

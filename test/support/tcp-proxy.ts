@@ -22,6 +22,10 @@ export class TcpProxy implements AsyncDisposable {
   #fatalText: string | null = null;
   #heldText: { readonly text: string; readonly happened: () => void } | null = null;
   #release: (() => void) | null = null;
+  #delayed: {
+    readonly isMeant: (chunk: Buffer) => boolean;
+    readonly happened: (arrive: () => void) => void;
+  } | null = null;
   /** Of what clients send: the chunk at which everything is cut. */
   #cutting: { left: number; readonly isPassedOn: boolean; readonly happened: () => void } | null = null;
   #lost: { readonly request: string; readonly reply: string; readonly happened: () => void } | null = null;
@@ -118,6 +122,16 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   /**
+   * The next chunk of a client that is meant is held back, and nothing more passes over its connection. Resolves then, with what lets the
+   * chunk arrive.
+   */
+  async delay(isMeant: (chunk: Buffer) => boolean): Promise<() => void> {
+    return await new Promise((happened) => {
+      this.#delayed = { isMeant, happened };
+    });
+  }
+
+  /**
    * The next connection whose client sends `request` is broken when the server's `reply` has come, which is not passed on.
    * Resolves then.
    */
@@ -195,7 +209,7 @@ export class TcpProxy implements AsyncDisposable {
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
-      if (from === pair.client && this.#isHeldAt(chunk, to)) return;
+      if (from === pair.client && (this.#isHeldAt(chunk, to) || this.#isDelayed(chunk, pair))) return;
       if (from === pair.client) this.#said++;
       if (from === pair.client && this.#isCutAt(chunk, pair)) return;
       if (from === pair.upstream && this.#isSplit(chunk, to)) return;
@@ -220,6 +234,15 @@ export class TcpProxy implements AsyncDisposable {
     this.stall();
     this.#release = () => to.write(chunk);
     held.happened();
+    return true;
+  }
+
+  #isDelayed(chunk: Buffer, pair: Pair): boolean {
+    const delayed = this.#delayed;
+    if (delayed === null || !delayed.isMeant(chunk)) return false;
+    this.#delayed = null;
+    pair.isStranded = true;
+    delayed.happened(() => pair.upstream.write(chunk));
     return true;
   }
 

@@ -64,7 +64,10 @@ export class TransactionalProducer {
     this.#begun = null;
   }
 
-  /** Makes these partitions part of the transaction, which begins with the first ones. */
+  /**
+   * Makes these partitions part of the transaction, which begins with the first ones. A request that comes late names partitions that were
+   * in one: at most it begins a transaction without messages, which the next one goes on with.
+   */
   async add(partitions: readonly TopicPartition[]): Promise<void> {
     const { transactionalId, monotonic, nowMs } = this.options;
     if (transactionalId === null) return;
@@ -83,12 +86,20 @@ export class TransactionalProducer {
     for (const each of fresh) this.#added.add(nameOf(each));
   }
 
-  /** Commits the transaction. When it throws, what has become of it is known after the next `init`. */
+  /**
+   * Commits the transaction. When it throws, what has become of it is known after the next `init`.
+   *
+   * Where no answer comes it throws. The request may still be on its way, and would end the next transaction of this epoch halfway if it came
+   * amid that one. The next `init` begins another epoch, under which it is refused. An answer that asks to wait ends its request: it is safe
+   * to ask again. https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
+   */
   async commit(): Promise<void> {
     const { transactionalId } = this.options;
     if (transactionalId === null || this.#begun === null) return;
-    await this.#ask("commit a transaction", (connection) =>
-      endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, true),
+    await this.#ask(
+      "commit a transaction",
+      (connection) => endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, true),
+      false,
     );
     this.#added.clear();
     this.#begun = null;
@@ -122,12 +133,14 @@ export class TransactionalProducer {
     return new MillraceError("kafka_fenced", text, { cause: error });
   }
 
-  /** The coordinator may be away or elsewhere, or not ready. */
-  async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
+  /** The coordinator may be away or elsewhere, or not ready. `mayRepeat`: also where a request was sent and not answered. */
+  async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>, mayRepeat = true): Promise<A> {
     const { cluster, options } = this;
     const { transactionalId } = options;
     const again = (error: unknown) => {
       if (isBusyCoordinator(error)) return busyWaitMs;
+      // A connection that cannot be made is `sink_unreachable`, and nothing was sent.
+      if (!mayRepeat && isNetworkError(error)) return null;
       if (!isLostCoordinator(error) && !isUnreachable(error)) return null;
       if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
       cluster.forgetRoles();
