@@ -117,6 +117,11 @@ export const errorKinds = {
   sink_permission_denied: kind(502, "Sink permission denied", "transient"),
   sink_connection_lost: kind(502, "Sink connection lost", "transient"),
   /**
+   * A topic is to have more replicas than the Kafka cluster has brokers. It is retried, as a cluster may count the brokers
+   * that live.
+   */
+  sink_too_few_brokers: kind(502, "Too few Kafka brokers", "transient"),
+  /**
    * The sink's table does not have the shape that a change needs; the reason has the SQL. It is retried until the SQL
    * has been run.
    */

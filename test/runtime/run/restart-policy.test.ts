@@ -42,7 +42,12 @@ test("at the source, retries end after the retry window, and the reason says how
 });
 
 test("at the sink, retries continue until the cause is gone", () => {
-  for (const code of ["sink_unreachable", "sink_rejected_rows", "state_unavailable"] as const) {
+  for (const code of [
+    "sink_unreachable",
+    "sink_too_few_brokers",
+    "sink_rejected_rows",
+    "state_unavailable",
+  ] as const) {
     expect(decide(code, { count: 10_000, sinceMs: 0 }, 1e9).action).toBe("restart");
   }
 });

@@ -153,9 +153,9 @@ test.each([unknownToAll, -321])("the client makes its own error of code %i", (co
 test("a topic that is to have more replicas than brokers live waits for them, and the setting is named", () => {
   const refused = new ResponseError(19, 6, { "/topics/0": [38, "3 replicas, 2 brokers."] }, {});
   expect(kafkaFailure(refused, "make topic orders")).toMatchObject({
-    ...{ code: "sink_unreachable", retry: "transient" },
+    ...{ code: "sink_too_few_brokers", retry: "transient" },
     message: expect.stringMatching(
-      /^Kafka refused to make topic orders: INVALID_REPLICATION_FACTOR, 3 replicas, 2 brokers\. .*replication_factor/,
+      /^Kafka refused to make topic orders: INVALID_REPLICATION_FACTOR, 3 replicas, 2 brokers\. Set topic_options\.replication_factor/,
     ),
   });
 });

@@ -24,8 +24,8 @@ export class ParkingSession {
   readonly added: string[] = [];
   readonly failures: string[] = [];
   commits = 0;
-  /** What is sent again is refused again. */
-  refusesAgain = false;
+  /** What is sent again fails with it. Null: it does not. */
+  failsAgain: MillraceError | null = null;
   /** The state answers once it has resolved. */
   hold: (call: ParkingCall) => Promise<void> = async () => {};
   readonly set: KafkaParkingSet;
@@ -49,7 +49,7 @@ export class ParkingSession {
       const { starts, lengths } = row.after;
       this.added.push(new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!)));
       expect(id).toHaveLength(36);
-      if (this.refusesAgain) throw tooLarge;
+      if (this.failsAgain) throw this.failsAgain;
       added();
     };
     const place = { connectorId: "rig", store };

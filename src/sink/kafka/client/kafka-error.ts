@@ -38,7 +38,7 @@ const codes: readonly (readonly [ErrorCode, ReadonlySet<string>])[] = [
       POLICY_VIOLATION UNSUPPORTED_VERSION UNSUPPORTED_COMPRESSION_TYPE`),
   ],
   // A cluster may count the brokers that live: then it passes when they are back.
-  ["sink_unreachable", names("INVALID_REPLICATION_FACTOR")],
+  ["sink_too_few_brokers", names("INVALID_REPLICATION_FACTOR")],
 ];
 
 /** After these the same may be asked again. */
@@ -67,7 +67,7 @@ const remedies: Readonly<Record<string, string>> = {
   INVALID_TRANSACTION_TIMEOUT:
     "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
   INVALID_REPLICATION_FACTOR:
-    "It is tried again, as brokers may be down. If none is, set topic_options.replication_factor to the number of brokers at most.",
+    "Set topic_options.replication_factor to the number of brokers at most, or start brokers that are down. It is tried again.",
 };
 
 export function errorName(code: number): string {

@@ -160,7 +160,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
     const note = { at: new Date(this.tools.nowMs()).toISOString(), error: failure.message };
     const isFinal: boolean = isRefusal(failure);
     if (isFinal) return { kind: "rejected", error: failure, note };
-    if (failure.code !== "sink_unreachable") throw failure;
+    if (failure.code !== "sink_unreachable" && failure.code !== "sink_too_few_brokers") throw failure;
     return { kind: "retry", reason: failure.message, retryAfterMs: 0, note };
   }
 

@@ -2,6 +2,7 @@
 // note has left, and what waits behind it.
 
 import { expect, test } from "bun:test";
+import { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
 import { insert } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
@@ -53,6 +54,25 @@ test("a message that was committed, and that the state takes for parked, is not 
   expect(next.added).toEqual(["b"]);
   await next.set.retry.stop(AbortSignal.timeout(1_000));
 });
+
+test.each(["sink_unreachable", "sink_too_few_brokers"] as const)(
+  "a message that is sent again, and whose topic cannot be made for %s, is tried again and ends nothing",
+  async (code) => {
+    const parking = new MemoryParking();
+    const session = new ParkingSession(parking);
+    await session.set.begin([]);
+    expect(session.write(insert(1, "large"))).toEqual([]);
+    await session.set.stored();
+    session.failsAgain = new MillraceError(code, "Brokers are down.");
+    session.set.passed(Number.MAX_SAFE_INTEGER, false);
+    parking.ask();
+    await waitFor("a try", () => session.added.length > 0, { timeoutMs: 5_000 });
+    session.failsAgain = null;
+    await waitFor("the message", () => session.set.retried().length === 1, { timeoutMs: 5_000 });
+    expect(session.failures).toEqual([]);
+    await session.end();
+  },
+);
 
 test("full: the row that has no place says so", async () => {
   const session = new ParkingSession(new MemoryParking());

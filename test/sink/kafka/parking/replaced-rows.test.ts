@@ -3,7 +3,7 @@
 
 import { expect, test } from "bun:test";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
-import { insert } from "../../../support/kafka/parking-table.ts";
+import { insert, tooLarge } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -54,7 +54,7 @@ async function parkedRow(parking: MemoryParking): Promise<ParkingSession> {
 test("a row that takes the place of one that was discarded goes as what waits behind that, once", async () => {
   const parking = new MemoryParking();
   const session = await parkedRow(parking);
-  session.refusesAgain = true;
+  session.failsAgain = tooLarge;
   let looks = 0;
   session.hold = async ({ kind }) => {
     if (kind === "look") looks++;
