@@ -26,6 +26,8 @@ export class ParkingSession {
   commits = 0;
   /** What is sent again fails with it. Null: it does not. */
   failsAgain: MillraceError | null = null;
+  /** Of its clock, before the real one. */
+  aheadMs = 0;
   /** The state answers once it has resolved. */
   hold: (call: ParkingCall) => Promise<void> = async () => {};
   readonly set: KafkaParkingSet;
@@ -55,7 +57,7 @@ export class ParkingSession {
     const place = { connectorId: "rig", store };
     const tools = {
       place,
-      monotonic: () => performance.now(),
+      monotonic: () => performance.now() + this.aheadMs,
       nowMs: Date.now,
       sleep: sleepOrThrow,
       add,

@@ -17,6 +17,8 @@ export interface ParkedEntriesOptions {
   readonly monotonic: () => number;
   /** What is parked has changed. */
   readonly changed: () => void;
+  /** The message is parked no more. */
+  readonly left?: (entry: ParkedEntry) => void;
   /** What comes again after a restart counts anew: a change is not sent again before the checkpoint is past it. Absent: it need not wait. */
   readonly waitsForCheckpoint?: boolean;
 }
@@ -91,8 +93,7 @@ export class ParkedEntries {
 
   /** The message is delivered or discarded. */
   settle(entry: ParkedEntry): void {
-    this.parked.remove(entry);
-    this.#unreached.delete(entry.id);
+    this.drop(entry);
     this.#keepSettled(entry);
     this.options.changed();
   }
@@ -101,6 +102,7 @@ export class ParkedEntries {
   drop(entry: ParkedEntry): void {
     this.parked.remove(entry);
     this.#unreached.delete(entry.id);
+    this.options.left?.(entry);
   }
 
   /** Rows of the stream up to this version are durable, and never come again. Returns whether messages wait for the stream. */

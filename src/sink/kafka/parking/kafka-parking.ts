@@ -56,7 +56,7 @@ export class KafkaParking {
   readonly entries: ParkedEntries;
   /** Set where both are made. */
   retry: RetryView | null = null;
-  /** Rows of copies that were parked, by name: the last ones. Some may have been sent since. */
+  /** Rows of copies that are parked, by name: the last ones. */
   readonly #ofCopies = new Map<string, ParkedEntry>();
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
@@ -69,7 +69,11 @@ export class KafkaParking {
   #waiters: { readonly count: number; readonly settled: PromiseWithResolvers<void> }[] = [];
 
   constructor(private readonly options: KafkaParkingOptions) {
-    this.entries = new ParkedEntries(options);
+    const left = (entry: ParkedEntry) => {
+      const name = nameOfParked(entry);
+      if (this.#ofCopies.get(name) === entry) this.#ofCopies.delete(name);
+    };
+    this.entries = new ParkedEntries({ ...options, left });
   }
 
   /** What earlier sessions have parked. */
@@ -108,8 +112,7 @@ export class KafkaParking {
 
   /** What is parked of the row of a copy that has this id as of some point. Null: nothing is. */
   lastOfCopies(id: string): ParkedEntry | null {
-    const last = this.#ofCopies.get(nameOfParked({ id, isOfCopy: true }));
-    return last && this.entries.parked.get(last.id) === last ? last : null;
+    return this.#ofCopies.get(nameOfParked({ id, isOfCopy: true })) ?? null;
   }
 
   /** No message of the row can be sent. Throws `error` where nothing is parked, and `parking_full`. */

@@ -104,3 +104,25 @@ test("of a row that is read again and again one is left, though many are stored 
   expect(next.added).toEqual(["large 5000", "large 5000"]);
   await next.end();
 });
+
+test("rows of copies that were delivered or discarded are forgotten with what the state forgets, also within a session", async () => {
+  const session = new ParkingSession(new MemoryParking());
+  await session.set.begin([]);
+  const { entries } = session.set.parking;
+  const refs = Array.from({ length: 50 }, (_, id) => {
+    session.copy(1_000, insert(id, "large"));
+    const [entry] = entries.parked.all();
+    entries.settle(entry!);
+    return new WeakRef(entry!);
+  });
+  expect(entries.settled.size).toBe(50);
+  await session.set.stored();
+  session.aheadMs = 8 * 24 * 3_600_000;
+  session.set.passed(Number.MAX_SAFE_INTEGER, false);
+  expect(entries.isEmpty).toBe(true);
+  await Bun.sleep(0);
+  Bun.gc(true);
+  // The stack may hold some of them still.
+  expect(refs.filter((ref) => ref.deref()).length).toBeLessThan(10);
+  await session.end();
+});
