@@ -35,6 +35,8 @@ export interface PreparedTable {
   readonly rank: number;
   /** It also has rows of other source tables. */
   readonly isShared: boolean;
+  /** The relation is older than what the target follows, and lacks columns of that. A copy has brought them. */
+  readonly isOlder: boolean;
   /** A staging row may be too wide for one more column. */
   readonly isWide: boolean;
   /** The staging table's name in pg_temp. It needs no quotes. */
@@ -73,7 +75,7 @@ export function prepareTable(
   table: TargetTable,
   relation: Relation,
   form: TupleForm,
-  place: Pick<PreparedTable, "staging" | "copy" | "rank" | "isShared">,
+  place: Pick<PreparedTable, "staging" | "copy" | "rank" | "isShared" | "isOlder">,
 ): PreparedTable {
   if (form === "binary" && !takesBinary(table, relation)) {
     throw new MillraceError(

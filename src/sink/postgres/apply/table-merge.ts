@@ -237,7 +237,8 @@ async function completeStaged(
 
 /**
  * Deletes rows of the groups `gone`, and replaces rows of the groups `whole`. `between` runs after the deletes. Rows that foreign keys refer
- * to are updated instead. Columns that somebody has added at the sink keep their values.
+ * to are updated instead. Columns that somebody has added at the sink keep their values. So do those that an older shape lacks; a row that
+ * comes back in that shape is copied by its key.
  */
 async function replaceRows(
   session: MergeSession,
@@ -248,6 +249,11 @@ async function replaceRows(
   between = async () => {},
 ): Promise<void> {
   const { isReferred, extras } = table;
+  const { incomplete } = session;
+  if (table.isOlder && incomplete !== null) {
+    const lacking = await staged.over(whole, (condition) => incomplete.recordSql(table, condition));
+    if (lacking > 0) incomplete.recorded(table.relation.id);
+  }
   if (isReferred) {
     if (gone.length > 0) await staged.over(gone, (condition) => deleteSql(table, condition));
     await between();

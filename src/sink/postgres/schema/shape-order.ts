@@ -4,6 +4,7 @@ import type { Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { hasSameKey, isFollowed, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import { type FollowedColumn, followedColumns } from "./table-migration.ts";
 
 /**
  * Whether the target follows the relation's shape. A guessed relation counts only if the source's table still has that shape. `now`: the
@@ -18,6 +19,14 @@ export function isKnownToFollow(shape: ShapeRecord, relation: Relation, at: Lsn)
   // Under REPLICA IDENTITY FULL the stream does not show that the key changed.
   const isKeyUnclear = relation.replicaIdentity === "full" && !hasSameKey(shape, relation);
   return at >= shape.since && !relation.isGuess && !isKeyUnclear;
+}
+
+/** Whether the target, which follows another shape, has the relation's columns and key as they are: it takes rows of the relation, too. */
+export function hasAllOf(shape: ShapeRecord, relation: Relation): boolean {
+  const isThere = ({ number, name, type }: FollowedColumn) =>
+    shape.columns.some((other) => other.number === number && other.name === name && other.type === type);
+  const isKnown = qualifiedName(shape) === qualifiedName(relation) && !relation.isGuess;
+  return isKnown && hasSameKey(shape, relation) && followedColumns(relation).every(isThere);
 }
 
 /** Changes from before an alteration come again, and there is no valid copy to compare them with: the source has dropped the table. */

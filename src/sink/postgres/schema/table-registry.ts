@@ -24,7 +24,7 @@ import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
 import { inOrder } from "./key-migration.ts";
 import { type CheckedTable, checkMigrations } from "./migration-check.ts";
-import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
+import { changesFromBefore, columnsGuessed, hasAllOf, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { ownValuesMissing } from "./shared-migration.ts";
 import { StagingNames } from "./staging-names.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
@@ -125,7 +125,8 @@ export class TableRegistry {
     const known = this.#prepared.get(relation);
     if (known) return known;
     const shape = this.shapes.of(relation);
-    if (shape && !this.#isAsFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
+    const isOlder = this.#olderShape(relation, at) === "taken as it is";
+    if (shape && !isOlder && !this.#isAsFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
       const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -137,21 +138,24 @@ export class TableRegistry {
     const rank = this.#catalog.rankOf(table);
     const isShared = this.naming.isShared(relation);
     const copy = this.ledger.stateOf(relation);
-    const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared });
+    const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared, isOlder });
     this.#prepared.set(relation, prepared);
     const last = this.#catalog.shapeOf(relation.id)?.relation;
     if (last && !isFollowed(this.shapes.of(relation), last)) this.#isRefreshDue = true;
     return prepared;
   }
 
-  /**
-   * Whether a shared target follows a later shape, which a copy brought: the table cannot be copied again instead of applying these changes.
-   * `at`: their commit LSN.
-   */
+  /** Whether a shared target follows a later shape, and takes no rows of the relation. `at`: the commit LSN of the changes. */
   isSuperseded(relation: Relation, at: Lsn): boolean {
+    return this.#olderShape(relation, at) === "superseded";
+  }
+
+  /** A copy brought a shared target's later shape: it cannot be copied again instead of applying these changes. Null: it is not later. */
+  #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
-    if (!shape || at >= shape.since || !this.naming.isShared(relation)) return false;
-    return !this.#isAsFollowed(shape, relation);
+    if (!shape || at >= shape.since || !this.naming.isShared(relation)) return null;
+    if (this.#isAsFollowed(shape, relation)) return null;
+    return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
   /**
@@ -260,12 +264,14 @@ export class TableRegistry {
     const isLost =
       hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
-    this.#requireOwnValues(table, record, relation);
-    const isChanged = await this.#change(client, table, record, relation);
+    const isOlder = this.#olderShape(relation, at) !== null;
+    const followed = isOlder ? null : record;
+    this.#requireOwnValues(table, followed, relation);
+    const isChanged = await this.#change(client, table, followed, relation);
     const nullable = this.#nullable.get(relation.id);
     if (nullable) await dropNotNull(client, table, relation, nullable);
     const fitted = isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
-    if (!isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
+    if (!isOlder && !isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
     return await this.computed.make(client, fitted, relation);
   }
 

@@ -44,7 +44,8 @@ test("changes of the other table are in its own history", async () => {
     const known: ApplierTables = {
       prepare: async (of) => {
         const table = (await readTargetTable(client, { schema: "public", name: of.name }))!;
-        const place = { staging: "s", copy: { kind: "none" } as const, rank: 0, isShared: false };
+        const copy = { kind: "none" } as const;
+        const place = { staging: "s", copy, rank: 0, isShared: false, isOlder: false };
         return prepareTable(table, of, "text", place);
       },
       histories: {
