@@ -74,7 +74,16 @@ export function updateSql(
 
 /** Deletes target rows that UPDATE cannot change as staged: a GENERATED ALWAYS column differs. */
 export function deleteFixedSql(table: PreparedTable, condition: string): string {
-  return `${deleteSql(table, condition)} and not (${fixedMatch(table).join(" and ")})`;
+  return `${deleteSql(table, condition)} and ${isFixedOtherwise(table)}`;
+}
+
+/** As `saveExtrasSql`, of the rows that `deleteFixedSql` deletes. */
+export function saveFixedSql(table: PreparedTable, condition: string): string {
+  return `${saveExtrasSql(table, condition)} and ${isFixedOtherwise(table)}`;
+}
+
+function isFixedOtherwise(table: PreparedTable): string {
+  return `not (${fixedMatch(table).join(" and ")})`;
 }
 
 function fixedMatch(table: PreparedTable): readonly string[] {

@@ -22,6 +22,7 @@ import {
   insertSql,
   insertWithExtrasSql,
   saveExtrasSql,
+  saveFixedSql,
   stageGroup,
   updateSql,
 } from "./staging.ts";
@@ -176,18 +177,24 @@ async function updateStaged(session: MergeSession, table: PreparedTable, plan: M
   if (sql === null && table.fixed.length === 0) return;
   const updated = sql === null ? 0 : await plan.staged.over([stageGroup.update], sql);
   if (updated === plan.updates) return;
-  const replaced =
-    table.fixed.length === 0
-      ? 0
-      : await plan.staged.over([stageGroup.update], (condition) => deleteFixedSql(table, condition));
+  if (table.fixed.length > 0) await replaceFixed(session, table, plan.staged);
   const inserted = await plan.staged.over([stageGroup.update], (condition) =>
     insertSql(table, condition, true),
   );
-  if (table.copy.kind === "none" || inserted <= replaced) return;
+  if (table.copy.kind === "none" || inserted === 0) return;
   session.warn(
-    `Table ${qualifiedName(table.target)} lacked ${inserted - replaced} rows that the source has updated: they were put ` +
+    `Table ${qualifiedName(table.target)} lacked ${inserted} rows that the source has updated: they were put ` +
       "back. Something else has deleted them.",
   );
+}
+
+/** Replaces rows that UPDATE cannot change as staged. Columns that somebody has added at the sink keep their values. */
+async function replaceFixed(session: MergeSession, table: PreparedTable, staged: StagedRows): Promise<void> {
+  await session.client.query(createExtrasSql(table));
+  await staged.over([stageGroup.update], (condition) => saveFixedSql(table, condition));
+  await staged.over([stageGroup.update], (condition) => deleteFixedSql(table, condition));
+  await staged.over([stageGroup.update], (condition) => insertWithExtrasSql(table, condition, false));
+  await session.client.query(dropExtrasSql);
 }
 
 async function updatePartial(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
