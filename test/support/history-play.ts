@@ -102,7 +102,8 @@ async function untilFollowed({ source, sink, state }: PlayedService): Promise<vo
     where attrelid::regclass in ('one', 'two') and attnum > 0 and not attisdropped order by 1, 2`;
   const isFollowed = async () => Bun.deepEquals(await source(sql), await sink(sql));
   await waitFor("the sink to follow the tables", isFollowed, { timeoutMs: 60_000 }).catch(async (error) => {
-    const sides = JSON.stringify([await source(sql), await sink(sql), await state()]);
+    // The state may have a BigInt, which JSON has no place for.
+    const sides = Bun.inspect([await source(sql), await sink(sql), await state()]);
     throw new Error(`${error}: ${sides}`);
   });
 }
