@@ -245,6 +245,47 @@ test("enums of one name and of two sources: neither connector renames the other'
   await second.stop();
 });
 
+test("a label that gets the name of another one which is at the sink already: the tables are copied again", async () => {
+  await using first = await rig();
+  await first.source(`create type status as enum ('open', 'closed'); create table t (id int primary key, s status);
+    insert into t values (1, 'open'), (2, 'closed')`);
+  first.start();
+  await first.untilRealtime();
+  await using second = await beside(first);
+  await second.source(`create type status as enum ('opened', 'shut'); create table u (id int primary key, s status);
+    insert into u values (1, 'opened'), (2, 'shut')`);
+  second.start();
+  await second.untilRealtime();
+  const rows = "select id, s::text as s from t order by id";
+  await first.source("alter type status rename value 'open' to 'opened'");
+  await first.expectSame(rows);
+  await first.stop();
+  await first.source("alter type status rename value 'closed' to 'shut'; insert into t values (3, 'shut')");
+  first.start();
+  await first.expectSame(rows);
+  const ofSecond = "select id, s::text as s from u order by id";
+  expect(await first.sink<object>(ofSecond)).toEqual(await second.source<object>(ofSecond));
+  await first.stop();
+  await second.stop();
+});
+
+test("labels that are exchanged, or whose names others have got: the tables are copied again", async () => {
+  await using pair = await rig();
+  await pair.source(`create type mood as enum ('a', 'b', 'c'); create table t (id int primary key, m mood);
+    insert into t values (1, 'a'), (2, 'b'), (3, 'c')`);
+  pair.start();
+  await pair.untilRealtime();
+  const rows = "select id, m::text as m from t order by id";
+  await pair.source(
+    "begin; alter type mood rename value 'a' to 'x'; alter type mood rename value 'b' to 'a'; alter type mood rename value 'x' to 'b'; commit",
+  );
+  await pair.expectSame(rows);
+  await pair.source("begin; alter type mood rename value 'c' to 'd'; alter type mood add value 'c'; commit");
+  await pair.source("insert into t values (4, 'c')");
+  await pair.expectSame(rows);
+  await pair.stop();
+});
+
 test("composites of one name and of two sources: the type stays its maker's, and the other's table is set aside", async () => {
   await using first = await rig();
   await first.source(

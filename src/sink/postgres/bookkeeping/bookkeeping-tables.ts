@@ -51,6 +51,13 @@ create table if not exists millrace.made_type (
 );
 alter table millrace.made_type add column if not exists connector_id text;
 alter table millrace.made_type add column if not exists is_shared boolean not null default false;
+create table if not exists millrace.enum_label (
+  connector_id text not null,
+  type_schema text not null,
+  type_name text not null,
+  labels json not null,
+  primary key (connector_id, type_schema, type_name)
+);
 create table if not exists millrace.type_question (
   connector_id text not null,
   table_id int8 not null,

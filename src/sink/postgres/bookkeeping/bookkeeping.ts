@@ -57,7 +57,7 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
       "and to_regclass('millrace.run_term') is not null and to_regclass('millrace.table_history') is not null " +
-      "and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "and to_regclass('millrace.enum_label') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.owed_row') and attname = 'key_names') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.divided_copy') and attname = 'is_beside') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.made_type') and attname = 'is_shared') and exists " +

@@ -2,8 +2,9 @@
 
 import type { EnumLabel } from "../../../change/type-definition.ts";
 
+export type EnumRename = { readonly kind: "rename"; readonly from: string; readonly to: string };
 export type EnumChange =
-  | { readonly kind: "rename"; readonly from: string; readonly to: string }
+  | EnumRename
   /** `before`: the label that it comes before; null: it is the last. */
   | { readonly kind: "add"; readonly label: string; readonly before: string | null };
 
@@ -27,13 +28,11 @@ export function enumChanges(
   return [...renames, ...adds];
 }
 
-type Rename = Extract<EnumChange, { kind: "rename" }>;
-
 function findRenames(
   wanted: readonly EnumLabel[],
   existing: readonly string[],
   names: ReadonlySet<string>,
-): Rename[] {
+): EnumRename[] {
   const here = new Set(existing);
   const gaps = (labels: readonly string[], common: ReadonlySet<string>) => {
     const found: string[][] = [[]];

@@ -4,12 +4,13 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import type { TypeDefinition } from "../../../change/type-definition.ts";
+import type { EnumLabel, TypeDefinition } from "../../../change/type-definition.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { createSchemas } from "../schema/table-schema.ts";
-import { type EnumChange, enumChanges } from "./enum-changes.ts";
+import { type EnumChange, type EnumRename, enumChanges } from "./enum-changes.ts";
 import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
+import { readKnownLabels, recordLabels, renamedSince } from "./known-labels.ts";
 import { claimTypes, recordMade } from "./type-claims.ts";
 import { dropReplacedTypes, replaceTypes } from "./type-replacement.ts";
 import { createTypeSql, useSql } from "./type-sql.ts";
@@ -73,17 +74,22 @@ export class TypeMaker {
       }
     }
     await client.query("commit");
-    const renamed = [...wanted].filter(([key, type]) => areLabelsRenamed(type, existing.get(key)));
-    const isFollowed = (key: string) => this.may.alter && this.may.rename && areLabelsOurs(existing.get(key));
+    const known = await readKnownLabels(client, this.connectorId);
+    const renamed = [...wanted].filter(
+      ([key, type]) =>
+        areLabelsRenamed(type, existing.get(key)) || renamedSince(known.get(key), type).length > 0,
+    );
+    const isFollowed = (key: string, type: TypeDefinition) =>
+      this.may.alter && this.may.rename && areLabelsFollowed(type, existing.get(key), known.get(key));
     if (renamed.length > 0)
-      await onAmbiguous(new Map(renamed.map(([key]) => [key, { isFollowed: isFollowed(key) }])));
-    if (!this.may.alter) return;
-    for (const [key, definition] of wanted) {
+      await onAmbiguous(new Map(renamed.map(([key, type]) => [key, { isFollowed: isFollowed(key, type) }])));
+    for (const [key, definition] of this.may.alter ? wanted : []) {
       const there = existing.get(key);
       if (!there) continue;
       for (const clause of alterations(definition, there, this.may.rename))
         await this.#alter(client, definition, clause);
     }
+    await recordLabels(client, this.connectorId, wanted, known);
   }
 
   /** In the open transaction: creates the types that a relation needs and that do not exist. */
@@ -157,6 +163,19 @@ function areLabelsRenamed(definition: TypeDefinition, existing: ExistingType | u
   const here = new Set(existing.labels);
   const there = new Set(definition.labels.map(({ name }) => name));
   return !there.isSubsetOf(here) && !here.isSubsetOf(there);
+}
+
+/** Whether labels that are renamed, as far as they are known, are renamed in the rows at the sink. */
+function areLabelsFollowed(
+  definition: TypeDefinition,
+  existing: ExistingType | undefined,
+  known: readonly EnumLabel[] | undefined,
+): boolean {
+  if (definition.kind !== "enum" || !areLabelsOurs(existing)) return false;
+  const made = enumChanges(definition.labels, existing?.labels ?? [], true);
+  const isMade = ({ from, to }: EnumRename) =>
+    made.some((change) => change.kind === "rename" && change.from === from && change.to === to);
+  return renamedSince(known, definition).every(isMade);
 }
 
 /** Whether a label that is renamed is renamed in rows of this connector alone. */
