@@ -84,8 +84,8 @@ export const errorKinds = {
   /** A publication does not exist, or did not when changes were logged. */
   publication_missing: kind(502, "Publication is missing"),
   /**
-   * The publication that the connector names covers less than the connector selects, or somebody altered the service's
-   * own publication.
+   * The publication that the connector names covers less than the connector selects, or is another one than a transaction was
+   * delivered in part from; or somebody altered the service's own publication.
    */
   publication_mismatch: kind(502, "Publication does not fit"),
   /** A selected table is not in the publication, or no longer exists. */

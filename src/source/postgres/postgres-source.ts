@@ -176,9 +176,8 @@ export class PostgresSource implements Source {
       const isChanged = await this.#sessions
         .with((client) => this.#areTablesChanged(client))
         .catch(() => null);
-      if (isChanged === null) continue;
       if (isChanged) return;
-      seen = logEnd;
+      if (isChanged !== null) seen = logEnd;
     }
   }
 
@@ -214,6 +213,7 @@ export class PostgresSource implements Source {
   }
 
   async checkSlot(checkpoint: Checkpoint): Promise<void> {
+    this.#publications.requireStreamed(checkpoint);
     await this.#sessions.with((client) => this.#slot.check(client, checkpoint));
   }
 
@@ -281,7 +281,7 @@ export class PostgresSource implements Source {
       },
       request: {
         slot: this.#slot.name,
-        publications: this.#publications.names,
+        publications: await this.#publications.toStream(),
         startLsn: checkpoint.resumeLsn,
         form,
         takesInProgress,

@@ -2,6 +2,7 @@
 // altered them, because nothing in the stream shows what was left out meanwhile.
 
 import type { Client } from "pg";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -29,6 +30,8 @@ import {
 
 /** Key of the state of the service's own publications after it altered them last. */
 const ownPublicationsKey = "publications";
+/** Key of the user's publication that the last stream was of; empty: the service's own. */
+const streamedKey = "streamed publication";
 const membershipKey = ({ relation }: TableShape) => `published ${relation.id}`;
 
 export class SourcePublications {
@@ -108,6 +111,26 @@ export class SourcePublications {
       if ((await planFrom(after)).length > 0) throw alteredMeanwhile();
       return after;
     });
+  }
+
+  /**
+   * Throws `publication_mismatch` where `checkpoint` lies amid a transaction of a stream of other publications: ordinals count
+   * what is published, so changes that were never sent would pass for done.
+   */
+  requireStreamed({ partial }: Checkpoint): void {
+    const streamed = this.context.state.get(streamedKey) ?? this.#streamed;
+    if (partial !== null && streamed !== this.#streamed) throw changedAmid(streamed);
+  }
+
+  /** The names for a stream, once it is durable that the checkpoints from here on are of them. */
+  async toStream(): Promise<readonly string[]> {
+    this.context.state.set(streamedKey, this.#streamed);
+    await this.context.state.durable();
+    return this.names;
+  }
+
+  get #streamed(): string {
+    return this.named ?? "";
   }
 
   /** Whether the publications differ from those that were read last. */
@@ -235,6 +258,15 @@ function requireUndisturbed(
 
 function alteredMeanwhile(): MillraceError {
   return new MillraceError("table_changed", "A publication was altered while it was being read.");
+}
+
+function changedAmid(streamed: string): MillraceError {
+  return new MillraceError(
+    "publication_mismatch",
+    "publication_name was changed while a transaction was delivered in part, and another publication may leave out changes of the rest. " +
+      `Set publication_name to ${streamed || "null"} again, Start, and change it when that transaction is delivered. ` +
+      "Or send the command ReInitialize to copy the tables again.",
+  );
 }
 
 function requireUntouched(recorded: string, { publications }: Published): void {
