@@ -73,6 +73,30 @@ export function checkWalLevel(server: ServerFacts): Finding {
   };
 }
 
+/** By major version: the first minor one whose logical decoding tells open transactions of what was altered meanwhile. */
+const firstWhole: ReadonlyMap<number, number> = new Map([
+  [14, 18],
+  [15, 13],
+  [16, 9],
+  [17, 5],
+]);
+
+/**
+ * The next minor release is named: in the first one the messages could multiply until decoding failed.
+ * https://www.postgresql.org/docs/release/17.5/
+ */
+export function checkRelease({ version }: ServerFacts): Finding {
+  const [major, minor] = [Math.floor(version / 10_000), version % 10_000];
+  const whole = firstWhole.get(major);
+  if (whole === undefined || minor >= whole) return passed;
+  return {
+    type: "warned",
+    message:
+      `When a table is published while a transaction that has written to it is open, PostgreSQL ${major}.${minor} may leave out ` +
+      `the table's changes from then on, and nothing tells of it. Upgrade the server to ${major}.${whole + 1} or a later ${major}.`,
+  };
+}
+
 export function checkSlots(server: ServerFacts): Finding {
   const free = server.maxSlots - server.usedSlots;
   if (free > 0) return { type: "passed", message: `${free} of ${server.maxSlots} are free.` };

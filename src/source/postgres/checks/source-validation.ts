@@ -20,6 +20,7 @@ import { checkSelection } from "./selection-checks.ts";
 import {
   checkLongTransactions,
   checkPublicationPrivilege,
+  checkRelease,
   checkReplicaIdentity,
   checkReplicationPrivilege,
   checkSelectPrivilege,
@@ -100,6 +101,10 @@ const checks: readonly Check[] = [
   {
     test: config("wal_level", "The log holds what logical decoding needs."),
     find: ({ server }) => checkWalLevel(server),
+  },
+  {
+    test: config("Release", "The server publishes tables without losing changes."),
+    find: ({ server }) => checkRelease(server),
   },
   {
     test: config("max_replication_slots", "A replication slot is free."),

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { checkLongTransactions } from "../../../../src/source/postgres/checks/source-checks.ts";
+import { checkLongTransactions, checkRelease } from "../../../../src/source/postgres/checks/source-checks.ts";
 import type { ServerFacts } from "../../../../src/source/postgres/checks/source-facts.ts";
 
 const quiet: ServerFacts = {
@@ -31,4 +31,17 @@ test("long transactions are named by pid, age and query, with the SQL that ends 
     message: expect.stringContaining("pid 42, 300 s: update t set a = 1; prepared it's, 90 s"),
     commands: ["SELECT pg_terminate_backend(42);", "ROLLBACK PREPARED 'it''s';"],
   });
+});
+
+test("a release that loses changes of tables that are published is warned of, with the one to upgrade to", () => {
+  const messageFor = (version: number) => {
+    const finding = checkRelease({ ...quiet, version });
+    return finding.type === "warned" ? finding.message : null;
+  };
+  for (const whole of [140_018, 150_013, 160_009, 170_005, 170_010, 180_000, 190_000])
+    expect(messageFor(whole)).toBeNull();
+  for (const losing of [140_017, 150_012, 160_008, 170_000, 170_004])
+    expect(messageFor(losing)).not.toBeNull();
+  expect(messageFor(160_008)).toContain("PostgreSQL 16.8 may leave out");
+  expect(messageFor(160_008)).toContain("Upgrade the server to 16.10 or a later 16.");
 });

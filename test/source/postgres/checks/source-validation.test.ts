@@ -36,6 +36,7 @@ const networkTests = ["DnsResolution: Success", "Reachability: Success"];
 const permissionTests = ["Permission Replication", "Permission Select", "Permission Publication"];
 const configTests = [
   "wal_level",
+  "Release",
   "max_replication_slots",
   "max_wal_senders",
   "Selection",
