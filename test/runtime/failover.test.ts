@@ -105,3 +105,42 @@ test.concurrent("without its slot there, the run fails and says that changes may
     return unproved.length === 0 && Bun.deepEquals(await at.sink.query(rowsQuery), wanted);
   });
 });
+
+test.concurrent("a standby that is the source itself is promoted while it streams: the next run goes on there", async () => {
+  await using primary = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using sink = await PostgresServer.start({ settings: { fsync: "off" } });
+  await primary.query(
+    "create table t (id int primary key generated always as identity); create publication p for table t",
+  );
+  await using standby = await startStandby(primary);
+  await using run = LiveRun.start({
+    id: "promoted",
+    source: {
+      postgres: {
+        connection: standby.connection(),
+        replication_type: { logical_replication: { publication_name: "p" } },
+      },
+    },
+    sink: { postgres: { connection: sink.connection() } },
+  });
+  // A slot at a standby waits until the primary has logged which transactions are open.
+  const logging = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
+  await run.untilRealtime().finally(() => clearInterval(logging));
+  const arrived = async () => {
+    const wanted = await standby.query(rowsQuery);
+    return waitFor("the sink to equal it", async () => Bun.deepEquals(await sink.query(rowsQuery), wanted));
+  };
+  await primary.query("insert into t select from generate_series(1, 10)");
+  await waitFor("the rows at the standby", async () => (await standby.query("select from t")).length === 10);
+  await arrived();
+  await primary.stop();
+  await standby.query("select pg_promote()");
+  await standby.query("insert into t select from generate_series(1, 10)");
+  await arrived();
+  expect(run.failures).toEqual([]);
+  await run.restart();
+  await run.untilRealtime();
+  await standby.query("insert into t select from generate_series(1, 10)");
+  await arrived();
+  expect(run.failures).toEqual([]);
+});

@@ -258,12 +258,11 @@ export class PostgresSource implements Source {
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {
-    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#sessions.with(async (client) => {
+    const { encrypted, walSenderTimeoutMs, logEnd, isStandby } = await this.#sessions.with(async (client) => {
       // The slot was checked before the copies, which may have taken long.
       await this.#slot.free(client);
       return { encrypted: isEncrypted(client), ...(await readSenderFacts(client)) };
     });
-    const bounds = streamBounds(this.maxBufferedRows, this.context.batchBytes);
     const registry = new RelationRegistry(
       this.#selection,
       this.#tables,
@@ -291,7 +290,7 @@ export class PostgresSource implements Source {
       registry,
       walSenderTimeoutMs,
       logEnd,
-      bounds,
+      bounds: streamBounds(this.maxBufferedRows, this.context.batchBytes),
       describe: (announced) => this.#sessions.with((client) => this.#shapes.describe(client, announced)),
       beforeHandOut: () => this.#silentChanges.durable(),
       shapesAt: (marker, at) => this.#shapes.take(marker, at),
@@ -301,6 +300,7 @@ export class PostgresSource implements Source {
         watchSession({ ...this.#sessions.watched(client), movement: "received", firstCheckMs: 0 }),
       signal: this.context.signal,
     });
+    this.#slot.streams(isStandby);
     return this.#stream;
   }
 

@@ -8,11 +8,14 @@ export interface SenderFacts {
   /** After so long without an answer the server ends the stream. */
   readonly walSenderTimeoutMs: number;
   readonly logEnd: Lsn;
+  readonly isStandby: boolean;
 }
 
 export async function readSenderFacts(client: Client): Promise<SenderFacts> {
-  const { rows } = await client.query<{ ms: number; end: string }>(
-    `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
+  const { rows } = await client.query<{ ms: number; end: string; standby: boolean }>(
+    `select setting::int4 as ms, (${logEndSql})::text as end, pg_is_in_recovery() as standby
+     from pg_settings where name = 'wal_sender_timeout'`,
   );
-  return { walSenderTimeoutMs: rows[0]?.ms ?? 60_000, logEnd: parseLsn(rows[0]?.end ?? "0/0") };
+  const { ms: walSenderTimeoutMs = 60_000, end = "0/0", standby: isStandby = false } = rows[0] ?? {};
+  return { walSenderTimeoutMs, logEnd: parseLsn(end), isStandby };
 }

@@ -70,8 +70,12 @@ export function parseTimelineEnds(text: string): TimelineEnd[] {
 /**
  * Why the checkpoint's LSN does not mean on this server what it meant when it was stored; null: it does. A checkpoint
  * without a log is trusted.
+ *
+ * `wasStandby`: it was stored while a standby was streamed from. That goes on in another timeline when it is promoted, or its
+ * primary is replaced, and the stream does not tell: the checkpoint may lie beyond the timeline that it names. A server that takes
+ * the standby's place lacks its slot, which is checked next.
  */
-export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError | null {
+export function judgeLog(now: SourceLog, checkpoint: Checkpoint, wasStandby = false): MillraceError | null {
   if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;
   const slash = checkpoint.log.indexOf("/");
   const systemId = checkpoint.log.slice(0, slash);
@@ -84,7 +88,7 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError 
     );
   }
   const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
-  if (left && left.end >= checkpoint.resumeLsn) return null;
+  if (left && (wasStandby || left.end >= checkpoint.resumeLsn)) return null;
   const mismatch = left
     ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
     : `did not grow out of timeline ${known}, which the checkpoint is of`;

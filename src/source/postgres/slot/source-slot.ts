@@ -20,6 +20,8 @@ import { formatLog, judgeLog, readLog } from "./source-log.ts";
 
 /** See `SlotReached`. */
 const defaultKeptAfterMs = 60_000;
+/** Key of whether the slot was last streamed from while its server was a standby. */
+const standbyKey = "slot of a standby";
 
 export class SourceSlot {
   readonly #reached: SlotReached;
@@ -41,6 +43,7 @@ export class SourceSlot {
   async drop(client: Client, signal: AbortSignal): Promise<void> {
     const { owner, term, state } = this.context;
     this.#reached.forget();
+    state.set(standbyKey, null);
     await state.willMakeObjects();
     await dropSlot(client, this.name, signal, { owner, term, confirm: () => state.willMakeObjects() });
   }
@@ -52,6 +55,11 @@ export class SourceSlot {
     // The earlier slot may have been seen meanwhile.
     this.#reached.forget();
     return point;
+  }
+
+  /** The stream has begun. A standby that can be streamed from has a slot of its own, which no other server has. */
+  streams(isStandby: boolean): void {
+    this.context.state.set(standbyKey, isStandby ? "streamed" : null);
   }
 
   /** What the server keeps of its log for the slot; null: there is no slot. */
@@ -90,7 +98,7 @@ export class SourceSlot {
     const replication = await openReplication(this.connection, this.context, this.context.signal);
     try {
       const log = await readLog(replication);
-      const problem = judgeLog(log, checkpoint);
+      const problem = judgeLog(log, checkpoint, this.context.state.get(standbyKey) !== undefined);
       if (problem) throw problem;
       this.#log = formatLog(log);
       return this.#log;

@@ -117,6 +117,8 @@ test("a log is judged by where it left the checkpoint's timeline", () => {
   expect(code(at(500n, "7/3@0/C8"))).toBeNull();
   expect(code(at(100n, "7/1"))).toBeNull();
   expect(code(at(101n, "7/1"))).toBe("source_behind");
+  expect(judgeLog(now, at(101n, "7/1"), true)).toBeNull();
+  expect(judgeLog(now, at(1n, "7/4"), true)?.code).toBe("source_behind");
   expect(code(at(200n, "7/2@0/64"))).toBeNull();
   expect(code(at(200n, "7/2@0/63"))).toBe("source_behind");
   expect(code(at(1n, "7/4"))).toBe("source_behind");
