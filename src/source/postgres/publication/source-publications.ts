@@ -32,7 +32,8 @@ import {
 const ownPublicationsKey = "publications";
 /** Key of the user's publication that the last stream was of; empty: the service's own. */
 const streamedKey = "streamed publication";
-const membershipKey = ({ relation }: TableShape) => `published ${relation.id}`;
+const membershipPrefix = "published ";
+const membershipKey = ({ relation }: TableShape) => `${membershipPrefix}${relation.id}`;
 
 export class SourcePublications {
   readonly names: readonly string[];
@@ -92,6 +93,10 @@ export class SourcePublications {
     // Of the user's publication, what `read` saw: the next read finds what has changed since.
     const { memberships } = this.#published;
     for (const table of tables) state.set(membershipKey(table), memberships.get(table.relation.id) ?? null);
+    // Copies of other tables no longer count: should one come back, it is copied again whatever was published meanwhile.
+    const kept = new Set(tables.map(membershipKey));
+    const isGone = (key: string) => key.startsWith(membershipPrefix) && !kept.has(key);
+    for (const key of state.keys().filter(isGone)) state.set(key, null);
   }
 
   /** Alterations by somebody else meanwhile must not be undone unnoticed: see `requireUndisturbed`. */

@@ -281,6 +281,32 @@ describe("a publication that the user owns", () => {
     expect(warnings(rig).join()).not.toContain("vacuumed");
   });
 
+  test("for all tables: what was known of a table that is gone is forgotten, and a table that comes back is copied again", async () => {
+    let record = "{}";
+    const state = {
+      load: async () => record,
+      save: async (text: string) => {
+        record = text;
+      },
+    };
+    await using rig = await streaming(
+      { state, source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create publication shop for all tables",
+    );
+    const known = () => Object.keys(JSON.parse(record)).filter((key) => key.startsWith("published "));
+    const [t] = await rig.source<{ id: string }>("select 't'::regclass::oid::text as id");
+    await waitFor("both tables", () => known().length === 2);
+    await rig.source("drop table u");
+    await waitFor("one table", () => known().length === 1);
+    expect(known()).toEqual([`published ${t?.id}`]);
+    await rig.source("alter table t set unlogged; insert into t values (2); delete from t where id = 1");
+    await waitFor("no table", () => known().length === 0);
+    await rig.source("alter table t set logged");
+    await waitFor("the table", () => known().length === 1);
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
   test("for complete schemas or for all tables works as well", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
