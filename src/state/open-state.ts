@@ -68,15 +68,16 @@ export async function openState(options: StateOptions): Promise<State> {
       ? await cipherOf(key, database)
       : await cipherOfFile(options.dataDirectory, key, database);
   const dispose = owned.move();
+  const records = new RecordStore(database, sinkRecords, sinkRecordParts);
   return {
     connectors: new ConnectorStore(database, cipher),
     history: new HistoryStore(database),
     tasks: new TaskStore(database),
-    sinkRecords: new RecordStore(database, sinkRecords, sinkRecordParts),
+    sinkRecords: records,
     sourceRecords: new RecordStore(database, sourceRecords, null),
     parking: new RunParking(database),
     parked: new ParkedMessages(database),
-    receipts: new ReceiptStore(database),
+    receipts: new ReceiptStore(database, records),
     ...{ shared, lost },
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());

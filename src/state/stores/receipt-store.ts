@@ -8,7 +8,9 @@ import { type Database, rowsOf, stored } from "../database.ts";
 import { leases } from "../replica-tables.ts";
 import { receipts, receiptTables } from "../schema.ts";
 import { type Fence, fenced } from "./fence.ts";
+import { OpenWrites } from "./open-writes.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
+import type { RecordStore } from "./record-store.ts";
 
 export interface FoundBatch {
   readonly id: string;
@@ -28,11 +30,28 @@ export interface BatchSearch {
 const rowBytes = 150;
 
 export class ReceiptStore {
-  constructor(private readonly database: Database) {}
+  readonly #writes = new OpenWrites();
 
-  /** Throws `lease_lost`, `state_unavailable`. */
+  constructor(
+    private readonly database: Database,
+    /** Saves receipts. */
+    private readonly records: Pick<RecordStore, "saved">,
+  ) {}
+
+  /**
+   * Tables are told, and all receipts are removed, after what was asked for before has ended, and after the saves that are under way: these may
+   * be of a run that has ended. Throws `lease_lost`, `state_unavailable`.
+   */
   async answer(connectorId: string, call: ReceiptCall, term: Term): Promise<void> {
     const fence = { connectorId, term };
+    // What is too old, or too much, are the earliest receipts: it takes none of the next run.
+    if (call.kind === "prune" && call.maxAgeMs > 0) await stored(prune(this.database, fence, call));
+    else await this.#writes.add(connectorId, this.#inTurn(fence, call));
+  }
+
+  async #inTurn(fence: Fence, call: ReceiptCall): Promise<void> {
+    const { connectorId } = fence;
+    await Promise.all([this.#writes.ended(connectorId), this.records.saved(connectorId)]);
     if (call.kind === "prune") await stored(prune(this.database, fence, call));
     else
       await stored(fenced(this.database, fence, (database) => putTables(database, connectorId, call.tables)));

@@ -49,7 +49,7 @@ export class RecordStore {
 
   /** The record that was saved last. Waits for a save that is under way, for instance of a run that was aborted. */
   async load(connectorId: string): Promise<SavedRecord | null> {
-    await this.#saved(connectorId);
+    await this.saved(connectorId);
     const rows = await stored(this.#read(connectorId));
     const text = rows.find(({ name }) => name === "")?.text;
     if (text === undefined) return null;
@@ -86,13 +86,14 @@ export class RecordStore {
 
   /** Waits for a save that is under way, so that its record is removed too. Throws `lease_lost`. */
   async remove(connectorId: string, term: Term): Promise<void> {
-    await this.#saved(connectorId);
+    await this.saved(connectorId);
     const remove = (database: Database) =>
       database.delete(this.table).where(eq(this.table.connectorId, connectorId)).execute();
     await stored(fenced(this.database, { connectorId, term }, remove));
   }
 
-  async #saved(connectorId: string): Promise<void> {
+  /** Resolves when the saves that are under way have ended, as they may. */
+  async saved(connectorId: string): Promise<void> {
     await this.#latest.get(connectorId)?.catch(() => {});
   }
 

@@ -14,6 +14,7 @@ import type { Term } from "../../connector/term.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
+import { OpenWrites } from "./open-writes.ts";
 import { nextTime } from "./parked-messages.ts";
 import { oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
@@ -56,20 +57,19 @@ interface CutRow {
 }
 
 export class RunParking {
-  /** Writes of each connector that have not ended. */
-  readonly #writing = new Map<string, Set<Promise<unknown>>>();
+  readonly #writes = new OpenWrites();
 
   constructor(private readonly database: Database) {}
 
   /** What a run loads has all that earlier ones have written, also what is still being written. Throws `lease_lost`, `state_unavailable`. */
   async answer(connectorId: string, call: ParkingCall, term: Term): Promise<ParkingAnswer> {
     const write = async (work: (database: Database) => Promise<unknown>) => {
-      await this.#write(connectorId, stored(fenced(this.database, { connectorId, term }, work)));
+      await this.#writes.add(connectorId, stored(fenced(this.database, { connectorId, term }, work)));
       return null;
     };
     switch (call.kind) {
       case "load":
-        await this.#written(connectorId);
+        await this.#writes.ended(connectorId);
         return await stored(this.#load(connectorId, call.after));
       case "look":
         return await stored(this.#look(connectorId, call.askedSince, call.discardedSince));
@@ -84,7 +84,7 @@ export class RunParking {
       case "body":
         return await stored(this.#body(connectorId, call.id));
       case "cuts":
-        await this.#written(connectorId);
+        await this.#writes.ended(connectorId);
         return await stored(this.#cuts(connectorId, call.after));
       case "find-cut":
         return await stored(this.#findCut(connectorId, call.key));
@@ -122,25 +122,9 @@ export class RunParking {
    * too. Throws `lease_lost`.
    */
   async remove(connectorId: string, term: Term): Promise<void> {
-    await this.#written(connectorId);
+    await this.#writes.ended(connectorId);
     for (const name of ["parkedMessages", "requestCuts"] as const)
       await stored(removeInPieces(this.database, { connectorId, term }, name));
-  }
-
-  async #write(connectorId: string, write: Promise<unknown>): Promise<void> {
-    const writing = this.#writing.getOrInsertComputed(connectorId, () => new Set());
-    writing.add(write);
-    try {
-      await write;
-    } finally {
-      writing.delete(write);
-      if (writing.size === 0) this.#writing.delete(connectorId);
-    }
-  }
-
-  /** A run may end without the answers to its writes. The state fails what it has not answered in time. */
-  async #written(connectorId: string): Promise<void> {
-    await Promise.allSettled(this.#writing.get(connectorId) ?? []);
   }
 
   async #load(connectorId: string, after: number): Promise<ParkedPage> {

@@ -157,6 +157,37 @@ for (const kind of databaseKinds) {
       expect(await found(1)).toBe(0);
     });
 
+    test("what an ended run is still removing takes nothing of the next one", async () => {
+      const { save, found } = await connector("again");
+      const batch = {
+        beganAtMs: Date.now(),
+        requests: 1,
+        body: new Uint8Array(9),
+        filter: new Uint8Array(9),
+      };
+      const ids = Array.from({ length: 3_000 }, () => Bun.randomUUIDv7());
+      await save(new Map(ids.map((id) => [id, { ...batch, id }])));
+      const all = { kind: "prune", maxAgeMs: 0, maxBytes: 0 } as const;
+      const removing = state.receipts.answer("again", all, null);
+      const tables = [{ schema: "public", name: "orders", key: [] }];
+      await state.receipts.answer("again", { kind: "tables", tables }, null);
+      const book = bookAt(Date.now);
+      add(book, [1], Date.now());
+      await save(book.take());
+      await removing;
+      expect([await found(1), await state.receipts.tables("again")]).toEqual([1, tables]);
+    });
+
+    test("when all are removed, those go too that an ended run is still saving", async () => {
+      const { save, found } = await connector("saving");
+      const book = bookAt(Date.now);
+      add(book, [1], Date.now());
+      const saving = save(book.take());
+      await state.receipts.remove("saving", null);
+      await saving;
+      expect(await found(1)).toBe(0);
+    });
+
     test("a discard stays on record for 7 days, and for as long as a receipt may say that its message is parked", async () => {
       const { save } = await connector("discards");
       const { database } = state.parking as unknown as { readonly database: Database };
