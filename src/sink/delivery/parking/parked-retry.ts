@@ -265,6 +265,7 @@ export class ParkedRetry implements RetryView {
     this.#wanted.delete(entry);
     this.#early.delete(entry);
     for (const freed of entries.parked.freed(entry)) this.#go(freed);
+    this.#wake();
   }
 
   /** `discarded`: nobody wants it sent any more. */

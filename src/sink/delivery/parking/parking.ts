@@ -140,8 +140,10 @@ export class Parking implements UndeliverableRequests {
       await this.#cut(work, halves(rows));
       return true;
     }
-    while (!this.#fits([request]) && !(await this.#mayExceed(request, signal)))
+    while (!this.#fits([request]) && !this.#mayExceed(request)) {
+      await this.retry?.change(signal);
       if (this.retry?.isOver) return true;
+    }
     await this.#park([request], cause, work, mayHaveArrived);
     return true;
   }
@@ -203,8 +205,8 @@ export class Parking implements UndeliverableRequests {
       waiting.push(part);
     }
     // Meanwhile what they wait for may be delivered: so it is looked at anew.
-    if (!this.#fits(waiting) && !(await this.#mayExceed(waiting[0], signal))) return;
-    await this.#park(waiting, "behind", work);
+    if (!this.#fits(waiting) && !this.#mayExceed(waiting[0])) await this.retry?.change(signal);
+    else await this.#park(waiting, "behind", work);
   }
 
   /** It is not cut: all of its rows wait together, or it may have arrived and waits for what was parked though it may have arrived. */
@@ -234,12 +236,8 @@ export class Parking implements UndeliverableRequests {
    * Whether it is parked though there is no space for it: while messages are sent again there will be. These may wait until the stream has
    * come to them, as what was delivered before them comes again; and the stream would wait for this one. Throws `parking_full`.
    */
-  async #mayExceed(request: OutgoingRequest | undefined, signal: AbortSignal): Promise<boolean> {
-    if (this.retry?.isActive) {
-      if (this.retry.awaitsStream) return true;
-      await this.retry.change(signal);
-      return false;
-    }
+  #mayExceed(request: OutgoingRequest | undefined): boolean {
+    if (this.retry?.isActive) return this.retry.awaitsStream;
     const { connectorId, limits } = this.options;
     throw parkingFull(connectorId, request, this.parked, limits);
   }

@@ -1,7 +1,13 @@
 // What is sent again, where a run ends amid it, where people change their mind, and where there is no space.
 
 import { afterEach, expect, test } from "bun:test";
+import { neverAborted } from "../../../../src/change/until-aborted.ts";
+import type { ParkedEntry } from "../../../../src/connector/parking.ts";
+import { RequestWork } from "../../../../src/sink/delivery/order/request-work.ts";
+import { Parking } from "../../../../src/sink/delivery/parking/parking.ts";
+import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { transaction } from "../../../support/batch-fixture.ts";
+import { MemoryParking } from "../../../support/memory-parking.ts";
 import { insert, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
@@ -99,4 +105,64 @@ test("full: a message of an earlier run does not go before what was delivered be
   await next.sink.flush();
   expect(at.parked.map(({ message }) => message.cause)).toEqual(["refused"]);
   expect(at.failure).toBeNull();
+});
+
+test("full: a row that waits for a place takes that of a message that is discarded", async () => {
+  const on_exhausted = { park: { max_messages: 2 } };
+  const at = await bench(refuses("bad"));
+  const life = await at.life({ ...single, on_exhausted, max_in_flight: 4 });
+  for (const id of [1, 2]) {
+    await life.write([transaction(id, [insert(id, id === 1 ? "bad slow" : "bad")])]);
+    await life.sink.flush();
+  }
+  const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
+  at.receiver.script = ({ body }) => (body.includes("slow") ? patient : 422);
+  const isTried = (id: number) =>
+    at.receiver.requests.slice(length).some(({ body }) => body.includes(`"id":${id},`));
+  const { length } = at.receiver.requests;
+  at.store.parking.ask();
+  // The other one is not tried meanwhile.
+  await waitFor("the attempt", () => isTried(1));
+  await life.write([transaction(3, [insert(3, "bad")])]);
+  await waitFor("the refusal", () => isTried(3));
+  at.store.parking.discard(at.parked[1]!.message.id);
+  await waitFor("the place", () => at.parked.length === 2);
+  expect(at.parked.map(({ message }) => message.keys)).toEqual(['[{"id":1}]', '[{"id":3}]']);
+}, 15_000);
+
+test("full: what is parked behind a message that is discarded at that moment follows it", async () => {
+  const memory = new MemoryParking();
+  const parking = new Parking({
+    ...{
+      store: parkingStoreOf(async (call) => memory.answer(call)),
+      connectorId: "hooks",
+      parksRefused: true,
+    },
+    ...{ limits: { maxMessages: 1, maxBytes: 1_000 }, waitsForCheckpoint: true },
+    ...{ monotonic: () => 0, changed: () => {} },
+  });
+  const work = (idempotencyKey: string) =>
+    new RequestWork([
+      {
+        ...{ idempotencyKey, schema: "public", table: "t", body: new Uint8Array(1), rows: 1 },
+        ...{ touches: [7], barrier: false, position: null },
+      },
+    ]);
+  const [first, second] = [Bun.randomUUIDv7(), Bun.randomUUIDv7()];
+  await parking.takes(work(first), "refused", neverAborted);
+  let followers: readonly ParkedEntry[] = [];
+  const discard = () => {
+    const entry = parking.parked.get(first)!;
+    parking.entries.settle(entry);
+    followers = parking.parked.freed(entry);
+  };
+  parking.retry = {
+    ...{ isActive: true, isOver: false, isUnderWay: () => false, reached: () => {}, change: async () => {} },
+    get awaitsStream() {
+      queueMicrotask(discard);
+      return true;
+    },
+  };
+  expect(await parking.next(work(second), neverAborted)).toBeNull();
+  expect(followers.map(({ id }) => id)).toEqual([second]);
 });
