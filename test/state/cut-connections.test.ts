@@ -10,6 +10,7 @@ import { sinkRecordParts, sinkRecords } from "../../src/state/schema.ts";
 import { Cipher } from "../../src/state/secrets/encryption.ts";
 import { openPostgresDatabase } from "../../src/state/server/postgres-database.ts";
 import { ConnectorStore } from "../../src/state/stores/connector-store.ts";
+import { nextTime } from "../../src/state/stores/parked-messages.ts";
 import { RecordStore } from "../../src/state/stores/record-store.ts";
 import { RunParking } from "../../src/state/stores/run-parking.ts";
 import { LateNetwork } from "../support/late-network.ts";
@@ -200,6 +201,35 @@ test("a run waits for what an earlier one is still parking, and no longer than u
   await holder.query("commit");
   expect(await loading).toEqual({ cuts: [cut], ofCopies: [], next: null });
   expect(await writing).toBeNull();
+});
+
+test("a run that notes what became of messages, and somebody who discards them, do not wait for each other", async () => {
+  await server.createDatabase("wishes");
+  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/wishes`, {
+    instance: crypto.randomUUID(),
+  });
+  const { database } = open;
+  await new ConnectorStore(database, new Cipher(Buffer.alloc(32, 7))).insert(storedConnector("wishes"));
+  const ids = Array.from({ length: 100 }, () => crypto.randomUUID());
+  await database.execute(sql`insert into millrace.parked_messages (connector_id, id, state, cause, schema_name, table_name, keys, hashes,
+      is_wide, rows, bytes, min_version, max_version, is_of_copy, committed_at, attempts, parked_at, is_passed)
+    select 'wishes', value::uuid, 'parked', 'refused', 'public', 'orders', '[]', '{1}', false, 1, 1, 1, 1, false, now(), '[]', now(), false
+    from json_array_elements_text(${JSON.stringify(ids)}::json)`);
+  const discard = sql`update millrace.parked_messages set state = 'discarded'`;
+  const parking = new RunParking(database);
+  const delivering = database.transaction(async (transaction) => {
+    await nextTime(transaction, "wishes");
+    await transaction.execute(sql`${discard} where id = ${ids[50]}::uuid`);
+    const delivered = parking.answer("wishes", { kind: "delivered", ids }, null);
+    delivered.catch(() => {});
+    await waitFor("the run to wait", async () => {
+      const waiting = await server.query("select from pg_locks where not granted");
+      return waiting.length > 0;
+    });
+    await transaction.execute(discard);
+    return { delivered };
+  });
+  expect(await (await delivering).delivered).toBeNull();
 });
 
 test("a query waits for a connection as long as others take", async () => {

@@ -161,14 +161,19 @@ export class ParkedMessages {
   }
 }
 
+/** Who changes several messages does so alone: two that come to the same ones in another order would wait for each other. */
+export async function lockMessages(transaction: Database, connectorId: string): Promise<void> {
+  await transaction.execute(
+    sql`select pg_advisory_xact_lock(hashtextextended(${`millrace parked ${connectorId}`}, 0))`,
+  );
+}
+
 /**
  * The time of a wish: later than that of every one before. Those of a connector are made one after the other, so that a run that has seen
  * one has seen all of an earlier time.
  */
 export async function nextTime(transaction: Database, connectorId: string): Promise<string> {
-  await transaction.execute(
-    sql`select pg_advisory_xact_lock(hashtextextended(${`millrace parked ${connectorId}`}, 0))`,
-  );
+  await lockMessages(transaction, connectorId);
   const ofConnector = sql`from ${parkedMessages} where connector_id = ${connectorId}`;
   const [row] = await rowsOf<{ at: string }>(
     transaction,

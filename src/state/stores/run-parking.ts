@@ -15,7 +15,7 @@ import { type Database, rowsOf, stored } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
-import { nextTime } from "./parked-messages.ts";
+import { lockMessages, nextTime } from "./parked-messages.ts";
 import { oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
@@ -67,6 +67,13 @@ export class RunParking {
       await this.#writes.add(connectorId, stored(fenced(this.database, { connectorId, term }, work)));
       return null;
     };
+    const writeMany = (query: SQL) =>
+      write((database) =>
+        database.transaction(async (transaction) => {
+          await lockMessages(transaction, connectorId);
+          await transaction.execute(query);
+        }),
+      );
     switch (call.kind) {
       case "load":
         await this.#writes.ended(connectorId);
@@ -98,18 +105,14 @@ export class RunParking {
       case "park":
         return await write((database) => putMessages(database, connectorId, call.messages));
       case "delivered":
-        return await write((database) =>
-          database.execute(sql`update ${parkedMessages}
-            set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
-            where connector_id = ${connectorId} and id in ${listed(call.ids)} and state = 'parked'`),
-        );
+        return await writeMany(sql`update ${parkedMessages}
+          set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
+          where connector_id = ${connectorId} and id in ${listed(call.ids)} and state = 'parked'`);
       case "refused":
         return await write((database) => putAttempts(database, connectorId, call));
       case "tried":
-        return await write((database) =>
-          database.execute(sql`update ${parkedMessages} set asked_at = null
-            where connector_id = ${connectorId} and asked_at <= ${call.askedUntil}::timestamptz`),
-        );
+        return await writeMany(sql`update ${parkedMessages} set asked_at = null
+          where connector_id = ${connectorId} and asked_at <= ${call.askedUntil}::timestamptz`);
       case "sweep":
         return await write((database) => sweep(database, connectorId, call));
       default:
