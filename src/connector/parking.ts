@@ -132,8 +132,8 @@ export interface ParkedWishes {
   /** When the last of these was asked for; null: none was. */
   readonly askedUntil: string | null;
   readonly discarded: readonly string[];
-  /** When the last of these was discarded; null: none was. */
-  readonly discardedUntil: string | null;
+  /** When the last of these was discarded; where none was, since when they are told. */
+  readonly discardedUntil: string;
 }
 
 export type ParkingAnswer = ParkedPage | CutPage | RequestCut | ParkedWishes | Uint8Array | null;

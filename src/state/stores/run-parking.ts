@@ -47,7 +47,7 @@ interface WishesRow {
   readonly wanted: string;
   readonly until: string | null;
   readonly discarded: string;
-  readonly gone: string | null;
+  readonly gone: string;
 }
 
 interface CutRow {
@@ -185,13 +185,14 @@ export class RunParking {
       this.database,
       sql`select (select coalesce(json_agg(id order by sequence), '[]') ${asked})::text as wanted,
         (select max(asked_at) ${asked})::text as until,
-        (select coalesce(json_agg(id), '[]') ${gone})::text as discarded, (select max(ended_at) ${gone})::text as gone`,
+        (select coalesce(json_agg(id), '[]') ${gone})::text as discarded, (select coalesce(max(ended_at), ${since}) ${gone})::text as gone`,
     );
+    const { wanted, until, discarded, gone: discardedUntil } = row!;
     return {
-      wanted: JSON.parse(row?.wanted ?? "[]") as string[],
-      askedUntil: row?.until ?? null,
-      discarded: JSON.parse(row?.discarded ?? "[]") as string[],
-      discardedUntil: row?.gone ?? null,
+      wanted: JSON.parse(wanted) as string[],
+      askedUntil: until,
+      discarded: JSON.parse(discarded) as string[],
+      discardedUntil,
     };
   }
 

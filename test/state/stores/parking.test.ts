@@ -141,7 +141,7 @@ for (const kind of databaseKinds) {
     test("what is asked for is told until it was tried, and attempts are kept", async () => {
       const { park, look } = await connector("ask");
       await park(message(1), message(2), message(3));
-      expect(await look()).toEqual({ wanted: [], askedUntil: null, discarded: [], discardedUntil: null });
+      expect(await look()).toMatchObject({ wanted: [], askedUntil: null, discarded: [] });
       expect(await state.parked.ask("ask", { id: idOf(2) })).toBe(1);
       const first = await look();
       expect(first.wanted).toEqual([idOf(2)]);
@@ -190,6 +190,19 @@ for (const kind of databaseKinds) {
         await state.parked.discard("discard", { table: "orders", before: new Date().toISOString() }, "ann"),
       ).toBe(2);
       expect(await state.parked.discard("discard", {}, "ann")).toBe(1);
+    });
+
+    test("a discard is told however long a run that has looked before does not look", async () => {
+      const { park, look } = await connector("rare");
+      await park(message(1), message(2));
+      const { discardedUntil } = await look();
+      await state.parked.discard("rare", { id: idOf(1) }, "ann");
+      const { database } = state.parking as unknown as { readonly database: Database };
+      // As if it had been discarded ten minutes ago: just after what the first look was told of.
+      await database.execute(sql`update millrace.parked_messages
+        set ended_at = ${discardedUntil}::timestamptz + interval '2 ms' where id = ${idOf(1)}::uuid and connector_id = 'rare'`);
+      await Bun.sleep(20);
+      expect((await look(null, discardedUntil)).discarded).toEqual([idOf(1)]);
     });
 
     test("a message without a key: all of its table waits behind it", async () => {
@@ -371,7 +384,7 @@ for (const kind of databaseKinds) {
           isLast = isOver;
           const wishes: ParkedWishes = await look(askedUntil, discardedUntil);
           askedUntil = wishes.askedUntil ?? askedUntil;
-          discardedUntil = wishes.discardedUntil ?? discardedUntil;
+          discardedUntil = wishes.discardedUntil;
           for (const id of [...wishes.wanted, ...wishes.discarded]) seen.add(id);
         }
       })();

@@ -51,7 +51,7 @@ export class ParkedRetry implements RetryView {
   readonly #early = new Set<ParkedEntry>();
   /** When the last of those that are wanted was asked for. */
   #askedUntil: string | null = null;
-  /** When the last of those that were discarded was. */
+  /** When the last of those that were discarded was; null: nobody has looked yet. */
   #discardedUntil: string | null = null;
   /** Of the last look: the next one is told some of them again. */
   #discarded: ReadonlySet<string> = new Set();
@@ -165,7 +165,7 @@ export class ParkedRetry implements RetryView {
     }
     const wishes = await store.look(this.#askedUntil, this.#discardedUntil);
     const { wanted, askedUntil } = wishes;
-    this.#discardedUntil = wishes.discardedUntil ?? this.#discardedUntil;
+    this.#discardedUntil = wishes.discardedUntil;
     for (const id of wishes.discarded) this.#drop(id);
     this.#discarded = new Set(wishes.discarded);
     for (const entry of entries.takeReleased()) if (entries.parked.get(entry.id)) this.#want(entry);
