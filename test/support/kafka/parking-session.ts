@@ -6,19 +6,17 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { ParkingCall } from "../../../src/connector/parking.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { CopyRows } from "../../../src/sink/delivery/copy/copy-rows.ts";
-import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
-import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
 import type { StreamOutlet } from "../../../src/sink/delivery/transport.ts";
 import { MessageWriter } from "../../../src/sink/kafka/message-writer.ts";
 import { isRefusal } from "../../../src/sink/kafka/parking/kafka-parking.ts";
-import { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import type { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
 import type { MessageRow } from "../../../src/sink/kafka/parking/refused-records.ts";
 import type { ProducerLog } from "../../../src/sink/kafka/produce/producer-log.ts";
 import { batches, type FixtureChange, transaction } from "../batch-fixture.ts";
 import type { MemoryParking } from "../memory-parking.ts";
-import { settings, table, tooLarge } from "./parking-table.ts";
+import { parkingSetOver, settings, table, textOf, tooLarge } from "./parking-table.ts";
 
 export class ParkingSession {
   readonly added: string[] = [];
@@ -36,38 +34,21 @@ export class ParkingSession {
   #row: MessageRow | null = null;
 
   constructor(parking: MemoryParking, retryEveryMs = 0) {
-    const store = parkingStoreOf(async (call) => {
-      await this.hold(call);
-      return parking.answer(call);
-    });
-    const events = {
-      ...{ retrying: () => {}, warning: () => {} },
+    this.set = parkingSetOver(parking, {
+      retryEveryMs,
+      monotonic: () => performance.now() + this.aheadMs,
+      hold: (call) => this.hold(call),
       commit: () => {
         this.commits++;
       },
-      failed: (error: MillraceError) => this.failures.push(error.code),
-    };
-    const add = async (_: unknown, row: PlannedRow, id: string, added: () => void) => {
-      const { starts, lengths } = row.after;
-      this.added.push(new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!)));
-      expect(id).toHaveLength(36);
-      if (this.failsAgain) throw this.failsAgain;
-      added();
-    };
-    const place = { connectorId: "rig", store };
-    const tools = {
-      place,
-      monotonic: () => performance.now() + this.aheadMs,
-      nowMs: Date.now,
-      sleep: sleepOrThrow,
-      add,
-      taken: null,
-    };
-    const { connectorId, sender } = settings;
-    this.set = new KafkaParkingSet(
-      { connectorId, sender, parking: { ...settings.parking, retryEveryMs } },
-      ...([events, tools] as const),
-    );
+      failed: (error) => this.failures.push(error.code),
+      add: async (_, row, id, added) => {
+        this.added.push(textOf(row));
+        expect(id).toHaveLength(36);
+        if (this.failsAgain) throw this.failsAgain;
+        added();
+      },
+    });
     const log = {
       add: (...message: Parameters<ProducerLog["add"]>) => {
         this.#row = message[4] ?? null;
@@ -104,8 +85,7 @@ export class ParkingSession {
     const sent: string[] = [];
     const outlet = {
       addRow: (_: unknown, row: PlannedRow) => {
-        const { starts, lengths } = row.after;
-        const text = new TextDecoder().decode(row.arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
+        const text = textOf(row);
         if (this.set.parking.takes(table, row)) return;
         try {
           if (text.includes("large")) throw tooLarge;

@@ -1,21 +1,10 @@
 // After a restart requests come again that had arrived. What is refused then, or had been parked, keeps its keys and its order.
 
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { transaction } from "../../../support/batch-fixture.ts";
 import { insert, log, ParkingBench, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
-
-const owned: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-
-async function bench(script: ReceiverScript): Promise<ParkingBench> {
-  const made = await ParkingBench.start(script);
-  owned.push(made);
-  return made;
-}
 
 /** As long as it is not delivered, the checkpoint stays before all that follows. */
 const blocker = transaction(1, [{ kind: "insert", relation: log, after: ["blocker"] }]);
@@ -29,7 +18,7 @@ const ofTen = { batch: { max_batch_size: 10 }, retry: { initial_backoff_ms: 20, 
 const tenFrom = (id: number) => Array.from({ length: 10 }, (_, i) => insert(id + i));
 
 test("a request that had arrived and is refused after a restart is not cut, and neither is one behind it", async () => {
-  const at = await bench(whileBlocked(422));
+  await using at = await ParkingBench.start(whileBlocked(422));
   // Both have a row of key 10.
   const load = [
     transaction(2, [...tenFrom(1), ...tenFrom(101).slice(0, 9), update(10, "later")]),
@@ -64,7 +53,7 @@ test("a request that had arrived and is refused after a restart is not cut, and 
 });
 
 test("a retry waits until nothing that was delivered before it comes again", async () => {
-  const at = await bench(whileBlocked(422, (body) => body.includes("bad")));
+  await using at = await ParkingBench.start(whileBlocked(422, (body) => body.includes("bad")));
   const single = { batch: { max_batch_size: 1 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
   const load = [blocker, transaction(2, [insert(5, "first")]), transaction(3, [update(5, "bad")])];
   const first = await at.life(single);

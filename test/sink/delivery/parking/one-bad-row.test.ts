@@ -1,29 +1,18 @@
 // What a receiver refuses is parked, through the real worker; everything else arrives.
 
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { neverAborted } from "../../../../src/change/until-aborted.ts";
 import { tableShape, transaction } from "../../../support/batch-fixture.ts";
 import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 
-const owned: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-
 const line = (text: string) => ({ kind: "insert", relation: log, after: [text] }) as const;
-
-async function bench(word: string): Promise<ParkingBench> {
-  const made = await ParkingBench.start(refuses(word));
-  owned.push(made);
-  return made;
-}
 
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 test("one bad row among a thousand is parked, and the others arrive once", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life();
   const rows = ids(1, 1000).map((id) => insert(id, id === 700 ? "bad" : `u${id}`));
   await write([transaction(1, rows)]);
@@ -46,7 +35,7 @@ test("one bad row among a thousand is parked, and the others arrive once", async
 });
 
 test("later changes of its key wait behind it, and follow a retry in order", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life();
   await write([transaction(1, [insert(1), insert(2, "bad"), insert(3)])]);
   await sink.flush();
@@ -70,7 +59,7 @@ test("later changes of its key wait behind it, and follow a retry in order", asy
 });
 
 test("one that is refused again stays, with its attempts, and what is behind it", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life({ batch: { max_batch_size: 1 } });
   await write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
   await sink.flush();
@@ -89,7 +78,7 @@ test("one that is refused again stays, with its attempts, and what is behind it"
 });
 
 test("a table without a key follows as a whole", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life();
   await write([transaction(1, [line("one"), line("bad"), line("three"), insert(1)])]);
   await sink.flush();
@@ -106,7 +95,7 @@ test("a table without a key follows as a whole", async () => {
 });
 
 test("full: the run ends and says so, and a retry empties it", async () => {
-  const at = await bench("id");
+  await using at = await ParkingBench.start(refuses("id"));
   const life = await at.life({ on_exhausted: { park: { max_messages: 5 } }, batch: { max_batch_size: 4 } });
   await life.write([
     transaction(
@@ -138,7 +127,7 @@ test("full: the run ends and says so, and a retry empties it", async () => {
 });
 
 test("the state is told whether rows of a copy may come again", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { rig, sink, write } = await at.life();
   const copy = await sink.copies.begin(tableShape(users), "initial", "waits", neverAborted);
   await copy.start(true);
@@ -149,7 +138,7 @@ test("the state is told whether rows of a copy may come again", async () => {
   // At the start nobody knows.
   const next = await at.life();
   await next.rig[Symbol.asyncDispose]();
-  const other = await bench("bad");
+  await using other = await ParkingBench.start(refuses("bad"));
   const made = await other.life();
   await made.write([transaction(1, [insert(1)])]);
   await made.sink.flush();
@@ -159,7 +148,7 @@ test("the state is told whether rows of a copy may come again", async () => {
 });
 
 test("with stop the run fails as ever, and nothing is parked", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life({ on_exhausted: { stop: {} } });
   await write([transaction(1, [insert(1), insert(2, "bad")])]);
   expect(await sink.flush().catch((error: unknown) => error)).toMatchObject({ code: "webhook_rejected" });
@@ -168,7 +157,7 @@ test("with stop the run fails as ever, and nothing is parked", async () => {
 });
 
 test("what was not answered is parked as it is, whatever its rows", async () => {
-  const at = await bench("");
+  await using at = await ParkingBench.start(refuses(""));
   at.receiver.script = () => 503;
   const { sink, write } = await at.life({
     retry: { max_retries: 2, initial_backoff_ms: 1, max_backoff_ms: 2 },
@@ -192,7 +181,7 @@ test("what was not answered is parked as it is, whatever its rows", async () => 
 });
 
 test("what is refused after an attempt without an answer is parked as it is", async () => {
-  const at = await bench("");
+  await using at = await ParkingBench.start(refuses(""));
   let attempts = 0;
   at.receiver.script = () => (attempts++ === 0 ? 503 : 422);
   const { sink, write } = await at.life();
@@ -207,7 +196,7 @@ test("what is refused after an attempt without an answer is parked as it is", as
 });
 
 test("a row of 50 MB is parked, and arrives as it was", async () => {
-  const at = await bench("bad");
+  await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life();
   const large = `bad${"x".repeat(50_000_000)}`;
   await write([transaction(1, [insert(1), insert(2, large), insert(3)])]);
@@ -224,7 +213,7 @@ test("a row of 50 MB is parked, and arrives as it was", async () => {
 }, 60_000);
 
 test("a receiver that refuses everything fills the parking within bounded attempts, and one retry empties it", async () => {
-  const at = await bench("id");
+  await using at = await ParkingBench.start(refuses("id"));
   const on_exhausted = { park: { max_messages: 300 } };
   const rows = [
     transaction(

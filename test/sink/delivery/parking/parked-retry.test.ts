@@ -1,6 +1,6 @@
 // What is sent again, where a run ends amid it, where people change their mind, and where there is no space.
 
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { neverAborted } from "../../../../src/change/until-aborted.ts";
 import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { RequestWork } from "../../../../src/sink/delivery/order/request-work.ts";
@@ -10,18 +10,6 @@ import { transaction } from "../../../support/batch-fixture.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
 import { insert, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
-
-const owned: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-
-async function bench(script: ReceiverScript): Promise<ParkingBench> {
-  const made = await ParkingBench.start(script);
-  owned.push(made);
-  return made;
-}
 
 const single = { batch: { max_batch_size: 1 } };
 const takes = () => 200;
@@ -31,7 +19,7 @@ const sent = (at: ParkingBench) =>
     .map(({ name }) => name);
 
 test("what waited behind a message follows it also where the run ends amid the retry", async () => {
-  const at = await bench(refuses("bad"));
+  await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life(single);
   await life.write([transaction(1, [insert(2, "bad"), update(2, "b"), update(2, "c")])]);
   await life.sink.flush();
@@ -47,7 +35,7 @@ test("what waited behind a message follows it also where the run ends amid the r
 });
 
 test("one that was refused again stays, also after a restart, and so does what waits behind it", async () => {
-  const at = await bench(refuses("bad"));
+  await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life(single);
   const rows = [transaction(1, [insert(2, "bad"), update(2, "bad too"), update(2, "c")])];
   await life.write(rows);
@@ -64,7 +52,7 @@ test("one that was refused again stays, also after a restart, and so does what w
 });
 
 test("a message that is discarded while it is sent does not keep its key waiting", async () => {
-  const at = await bench(refuses("bad"));
+  await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life(single);
   await life.write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
   await life.sink.flush();
@@ -85,7 +73,9 @@ test("full: a message of an earlier run does not go before what was delivered be
     ...{ ...single, max_in_flight: 1, on_exhausted: { park: { max_messages: 1 } } },
     retry: { initial_backoff_ms: 1, max_backoff_ms: 2, max_retries: 0, max_retry_duration_ms: 0 },
   };
-  const at = await bench(({ body }) => (body.includes("slow") ? 503 : body.includes("bad") ? 422 : 200));
+  await using at = await ParkingBench.start(({ body }) =>
+    body.includes("slow") ? 503 : body.includes("bad") ? 422 : 200,
+  );
   const rows = [
     transaction(1, [insert(1, "slow")]),
     transaction(2, [insert(2, "old")]),
@@ -109,7 +99,7 @@ test("full: a message of an earlier run does not go before what was delivered be
 
 test("full: a row that waits for a place takes that of a message that is discarded", async () => {
   const on_exhausted = { park: { max_messages: 2 } };
-  const at = await bench(refuses("bad"));
+  await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life({ ...single, on_exhausted, max_in_flight: 4 });
   for (const id of [1, 2]) {
     await life.write([transaction(id, [insert(id, id === 1 ? "bad slow" : "bad")])]);

@@ -2,14 +2,19 @@
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
-import { sleepOrThrow } from "../../../../src/sink/delivery/order/sleep-or-throw.ts";
-import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
 import { KafkaOutlet } from "../../../../src/sink/kafka/kafka-outlet.ts";
-import { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
+import type { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
 import { batches, type FixtureChange, transaction } from "../../../support/batch-fixture.ts";
-import { insert, settings, table, tooLarge } from "../../../support/kafka/parking-table.ts";
+import {
+  insert,
+  parkingSetOver,
+  settings,
+  table,
+  textOf,
+  tooLarge,
+} from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -21,24 +26,14 @@ class Session {
 
   /** `sendAgain`: what is called of a message that is sent again. */
   constructor(parking: MemoryParking, isTransactional: boolean, sendAgain: () => Promise<void>) {
-    const store = parkingStoreOf(async (call) => parking.answer(call));
-    const events = { retrying: () => {}, warning: () => {}, commit: () => {}, failed: () => {} };
-    const add = async (_: unknown, row: PlannedRow, __: string, added: () => void) => {
-      await sendAgain();
-      this.sent.push(textOf(row));
-      added();
-    };
-    const taken = isTransactional ? null : async () => {};
-    const place = { connectorId: "rig", store };
-    const tools = {
-      place,
-      monotonic: () => performance.now(),
-      nowMs: Date.now,
-      sleep: sleepOrThrow,
-      add,
-      taken,
-    };
-    this.set = new KafkaParkingSet(settings, events, tools);
+    this.set = parkingSetOver(parking, {
+      taken: isTransactional ? null : async () => {},
+      add: async (_, row, __, added) => {
+        await sendAgain();
+        this.sent.push(textOf(row));
+        added();
+      },
+    });
     const addRow = (_: unknown, row: PlannedRow) => {
       if (textOf(row).includes("large")) throw tooLarge;
       this.sent.push(textOf(row));
@@ -67,10 +62,6 @@ class Session {
     await this.set.stored();
     await this.set.retry.stop(AbortSignal.timeout(1_000));
   }
-}
-
-function textOf({ arena, after: { starts, lengths } }: PlannedRow): string {
-  return new TextDecoder().decode(arena.subarray(starts[1]!, starts[1]! + lengths[1]!));
 }
 
 let parking: MemoryParking;
