@@ -149,18 +149,10 @@ export async function copyRows(
   { table, keys, asked = keys, signal, absent = "stay" }: RowsOfTable,
   point: SnapshotPoint,
 ): Promise<void> {
-  const reading = {
-    table,
-    form: sink.copies.rowsForm(table),
-    part: { kind: "rows", keys: asked } as const,
-    signal,
-  };
-  await read(
-    { source },
-    reading,
-    point,
-    () => {},
-    (chunk) => sink.copies.takeRows({ ...chunk, part: { kind: "rows", keys } }, absent),
+  const part = { kind: "rows", keys: asked } as const;
+  const reading = { table, form: sink.copies.rowsForm(table), part, point, signal, progress: () => {} };
+  await read(source, reading, (chunk) =>
+    sink.copies.takeRows({ ...chunk, part: { kind: "rows", keys } }, absent),
   );
 }
 
@@ -183,13 +175,8 @@ async function copyChunk(
       beganMs = performance.now();
       const progress = (taken: number, bytes: number) => rows.report(part, taken, bytes);
       const told = !part && of.phase && { phase: of.phase };
-      await read(
-        { source },
-        { table, form: started.form, part: part ?? undefined, signal },
-        point,
-        progress,
-        (chunk) => copy.take({ ...chunk, ...told }),
-      );
+      const reading = { table, form: started.form, part, point, signal, progress };
+      await read(source, reading, (chunk) => copy.take({ ...chunk, ...told }));
     });
   });
   if (doesStreamRun) await settle(environment, of);
@@ -204,21 +191,21 @@ async function settle({ betweenBatches }: CopyEnvironment, { copy, signal }: Sta
   }
 }
 
-interface Reading extends Pick<CopyChunk, "table" | "form"> {
-  readonly part: CopyPart | undefined;
+interface Reading extends Pick<CopyChunk, "table" | "form" | "progress"> {
+  /** Null: the whole table. */
+  readonly part: CopyPart | null;
+  readonly point: SnapshotPoint;
   readonly signal: AbortSignal;
 }
 
 async function read(
-  { source }: Pick<CopyEnvironment, "source">,
-  { table, form, part, signal }: Reading,
-  point: SnapshotPoint,
-  progress: CopyChunk["progress"],
+  source: CopyEnvironment["source"],
+  { table, form, part, point, signal, progress }: Reading,
   take: (chunk: CopyChunk) => Promise<void>,
 ): Promise<void> {
   const failed: { error: unknown } = { error: null };
   const { lsn, timeUs } = point;
-  const { chunks, rowsRead } = source.readTable(table, point, form, part);
+  const { chunks, rowsRead } = source.readTable(table, point, form, part ?? undefined);
   const watched = watchedChunks(chunksUntilAborted(chunks, signal), failed);
   try {
     await take({ table, form, chunks: watched, rowsRead, lsn, timeUs, progress, ...(part ? { part } : {}) });
