@@ -196,10 +196,13 @@ async function live(
     perBatch: 1 + Math.floor(random() * 30),
   });
   const some = options.toTheEnd ? parts : parts.slice(0, Math.ceil(parts.length * random()));
+  let passed: bigint = (checkpoint ?? start).resumeLsn;
   for (const batch of some) {
     const relations = batch.relations.map((each) => tables.indexOf(each));
     delivery.receive({ type: "changes", batch: { ...batch, relations } as LineBatch, bytes: 0 });
-    const given = transactions.filter(({ endLsn }) => endLsn <= batch.resumeLsn).length;
+    // A batch amid a transaction may not say where the stream is.
+    if (batch.resumeLsn > passed) passed = batch.resumeLsn;
+    const given = transactions.filter(({ endLsn }) => endLsn <= passed).length;
     // Tasks wait until nothing is a repetition, and begin between two transactions.
     const mayCopy = options.copies && given >= world.given && !batch.endsInTransaction;
     world.given = Math.max(world.given, batch.endsInTransaction ? given + 1 : given);
@@ -228,6 +231,8 @@ type Ask = <T extends Question["type"]>(question: Extract<Question, { type: T }>
 class Copier {
   readonly ends: Promise<unknown>[] = [];
   #copies = 0;
+  /** Handles of tables whose copies have rows under way. */
+  readonly #sending = new Set<number>();
   /** The copy that has started beside the stream, and from where on its points are. */
   #begun: { readonly copy: number; readonly handle: number; readonly after: Lsn } | null = null;
 
@@ -265,6 +270,8 @@ class Copier {
     }
     if (random() < 0.5) return true;
     const handle = Math.floor(random() * tables.length);
+    // A table has one copy at a time.
+    if (this.#sending.has(handle)) return true;
     const copy = await this.#begin(handle, "merge", "runs");
     expect(await this.ask({ type: "copy.start", copy, isDivided: false })).toBeNull();
     if (copies === "runs") {
@@ -304,6 +311,7 @@ class Copier {
   }
 
   async #send(copy: number, handle: number, lsn: Lsn): Promise<void> {
+    this.#sending.add(handle);
     const before = this.transactions.filter(({ endLsn }) => endLsn <= lsn);
     // No two points are taken at one time.
     const timeUs = 1_699_000_000_000_000n + BigInt(Math.floor(this.options.random() * 1e12));
@@ -321,6 +329,7 @@ class Copier {
       });
     await this.ask({ type: "copy.chunk-end", chunk: copy });
     await this.#finish(copy);
+    this.#sending.delete(handle);
   }
 
   async #finish(copy: number): Promise<void> {
