@@ -85,17 +85,18 @@ interface Row {
 
 /**
  * The changes of `transactions` that are not done under `from`, in batches of at most `perBatch` changes,
- * cut anywhere, as a stream that begins at `from` may bring them.
+ * cut anywhere, as a stream that begins at `from` may bring them. `without`: of a table that is not selected.
  */
 export function batches(
   transactions: readonly FixtureTransaction[],
-  options: { from?: Checkpoint; perBatch?: number } = {},
+  options: { from?: Checkpoint; perBatch?: number; without?: Relation | undefined } = {},
 ): ChangeBatch[] {
-  const { from, perBatch = Number.POSITIVE_INFINITY } = options;
+  const { from, perBatch = Number.POSITIVE_INFINITY, without } = options;
   const rows: Row[] = transactions.flatMap((each) =>
     each.changes.map((change, ordinal) => ({ change, transaction: each, ordinal })),
   );
-  const open = rows.filter(
+  const selected = rows.filter(({ change }) => change.relation !== without);
+  const open = selected.filter(
     ({ transaction: { commitLsn }, ordinal }) => !from || !isDone(from, { commitLsn, ordinal }),
   );
   const made: ChangeBatch[] = [];

@@ -15,6 +15,7 @@ import type { DeliverySettings, DeliveryTools } from "./delivery-settings.ts";
 import { Inbox } from "./line/inbox.ts";
 import type { FromDelivery, PreparedRecord } from "./line/line-messages.ts";
 import { CommitPoint } from "./record/commit-point.ts";
+import { countedIn } from "./record/counted-versions.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
 import { begunRecord, hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
@@ -23,10 +24,8 @@ import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
+import { mostOfWindow } from "./stream/window-options.ts";
 import type { Transport, TransportEvents } from "./transport.ts";
-
-const windowBytes = 8 * 1024 * 1024;
-const windowChanges = 65_536;
 
 const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -176,10 +175,13 @@ export class DeliverySession {
       this.#forgottenVersion = stored.lastVersion;
       return null;
     }
-    const { record } = stored;
-    this.#transport.passed?.(record.checkpoint.lastVersion, hasStream(record));
-    this.#transport.replaysUntil?.(record.reached);
-    this.#start(record, new SavedTables(stored.isParted ? record : noTables));
+    const { record: before } = stored;
+    this.#transport.passed?.(before.checkpoint.lastVersion, hasStream(before));
+    this.#transport.replaysUntil?.(before.reached);
+    // Nothing of what is committed with the record comes again.
+    const record = this.#commitPoint ? before : countedIn(before, this.settings.selection, Date.now());
+    this.#start(record, new SavedTables(stored.isParted ? before : noTables));
+    if (record !== before) await this.#begun().keeper.save();
     return placed(record.checkpoint, record.log);
   }
 
@@ -188,7 +190,8 @@ export class DeliverySession {
     // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
-    this.#start(begunRecord({ ...checkpoint, lastVersion }), new SavedTables(noTables));
+    const record = begunRecord({ ...checkpoint, lastVersion });
+    this.#start(countedIn(record, this.settings.selection, Date.now()), new SavedTables(noTables));
     await this.#begun().keeper.save();
   }
 
@@ -206,14 +209,14 @@ export class DeliverySession {
   #start(record: SinkRecord, saved: SavedTables): void {
     const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
-    const spacingMs = spacingOf(flushIntervalMs, this.#transport.keepsReceipts);
-    const { store } = this.#transport;
+    const { store, keepsReceipts } = this.#transport;
+    const spacingMs = spacingOf(flushIntervalMs, keepsReceipts);
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
     const stream = new StreamWindows({
       cutsMatter: batch.maxRows !== 1,
-      window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
+      window: { ...mostOfWindow, maxChanges: Math.min(mostOfWindow.maxChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
       ...{ keyless, keeper },
       outlet: (options) => this.#transport.stream(options),
@@ -243,12 +246,9 @@ export class DeliverySession {
 
   #rows({ checkpoint }: SinkRecord, recorded: RecordedCopies): ChangeRows {
     const { encoding, batch } = this.settings;
-    const { transactions } = encoding;
-    const { isBare } = batch;
-    const counts =
-      transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
-    const watches = [recorded, this.#copies];
-    return new ChangeRows(Number(checkpoint.lastVersion), encoding, watches, counts);
+    const options = encoding.transactions && { ...encoding.transactions, isBare: batch.isBare };
+    const counts = options && new TransactionCounts(options, checkpoint.transaction ?? null);
+    return new ChangeRows(Number(checkpoint.lastVersion), encoding, [recorded, this.#copies], counts);
   }
 
   /**
