@@ -85,18 +85,17 @@ interface Row {
 
 /**
  * The changes of `transactions` that are not done under `from`, in batches of at most `perBatch` changes,
- * cut anywhere, as a stream that begins at `from` may bring them. `without`: of a table that is not selected.
+ * cut anywhere, as a stream that begins at `from` may bring them.
  */
 export function batches(
   transactions: readonly FixtureTransaction[],
-  options: { from?: Checkpoint; perBatch?: number; without?: Relation | undefined } = {},
+  options: { from?: Checkpoint; perBatch?: number } = {},
 ): ChangeBatch[] {
-  const { from, perBatch = Number.POSITIVE_INFINITY, without } = options;
+  const { from, perBatch = Number.POSITIVE_INFINITY } = options;
   const rows: Row[] = transactions.flatMap((each) =>
     each.changes.map((change, ordinal) => ({ change, transaction: each, ordinal })),
   );
-  const selected = rows.filter(({ change }) => change.relation !== without);
-  const open = selected.filter(
+  const open = rows.filter(
     ({ transaction: { commitLsn }, ordinal }) => !from || !isDone(from, { commitLsn, ordinal }),
   );
   const made: ChangeBatch[] = [];

@@ -15,7 +15,6 @@ import type { DeliverySettings, DeliveryTools } from "./delivery-settings.ts";
 import { Inbox } from "./line/inbox.ts";
 import type { FromDelivery, PreparedRecord } from "./line/line-messages.ts";
 import { CommitPoint } from "./record/commit-point.ts";
-import { countedIn } from "./record/counted-versions.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
 import { begunRecord, hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
@@ -24,8 +23,10 @@ import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
-import { mostOfWindow } from "./stream/window-options.ts";
 import type { Transport, TransportEvents } from "./transport.ts";
+
+const windowBytes = 8 * 1024 * 1024;
+const windowChanges = 65_536;
 
 const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -175,13 +176,10 @@ export class DeliverySession {
       this.#forgottenVersion = stored.lastVersion;
       return null;
     }
-    const { record: before } = stored;
-    this.#transport.passed?.(before.checkpoint.lastVersion, hasStream(before));
-    this.#transport.replaysUntil?.(before.reached);
-    // Nothing of what is committed with the record comes again.
-    const record = this.#commitPoint ? before : countedIn(before, this.settings.selection, Date.now());
-    this.#start(record, new SavedTables(stored.isParted ? before : noTables));
-    if (record !== before) await this.#begun().keeper.save();
+    const { record } = stored;
+    this.#transport.passed?.(record.checkpoint.lastVersion, hasStream(record));
+    this.#transport.replaysUntil?.(record.reached);
+    this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return placed(record.checkpoint, record.log);
   }
 
@@ -190,8 +188,7 @@ export class DeliverySession {
     // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
-    const record = begunRecord({ ...checkpoint, lastVersion });
-    this.#start(countedIn(record, this.settings.selection, Date.now()), new SavedTables(noTables));
+    this.#start(begunRecord({ ...checkpoint, lastVersion }), new SavedTables(noTables));
     await this.#begun().keeper.save();
   }
 
@@ -209,14 +206,14 @@ export class DeliverySession {
   #start(record: SinkRecord, saved: SavedTables): void {
     const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
-    const { store, keepsReceipts } = this.#transport;
-    const spacingMs = spacingOf(flushIntervalMs, keepsReceipts);
+    const spacingMs = spacingOf(flushIntervalMs, this.#transport.keepsReceipts);
+    const { store } = this.#transport;
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
     const stream = new StreamWindows({
       cutsMatter: batch.maxRows !== 1,
-      window: { ...mostOfWindow, maxChanges: Math.min(mostOfWindow.maxChanges, maxBufferedRows) },
+      window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
       ...{ keyless, keeper },
       outlet: (options) => this.#transport.stream(options),
@@ -246,9 +243,12 @@ export class DeliverySession {
 
   #rows({ checkpoint }: SinkRecord, recorded: RecordedCopies): ChangeRows {
     const { encoding, batch } = this.settings;
-    const options = encoding.transactions && { ...encoding.transactions, isBare: batch.isBare };
-    const counts = options && new TransactionCounts(options, checkpoint.transaction ?? null);
-    return new ChangeRows(Number(checkpoint.lastVersion), encoding, [recorded, this.#copies], counts);
+    const { transactions } = encoding;
+    const { isBare } = batch;
+    const counts =
+      transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
+    const watches = [recorded, this.#copies];
+    return new ChangeRows(Number(checkpoint.lastVersion), encoding, watches, counts);
   }
 
   /**

@@ -1,6 +1,5 @@
 // What a transport asks of the delivering of its connector. Each transport makes it from its own configuration.
 
-import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { MessageEncoding } from "../format/message-encoding.ts";
 import type { CheckpointStore } from "../sink.ts";
@@ -11,8 +10,6 @@ import type { OpenTransport } from "./transport.ts";
 export interface DeliverySettings {
   /** How rows are written, and which operations are sent; also whether rows of copies are. */
   readonly encoding: MessageEncoding;
-  /** Another one: the stream may bring other tables. */
-  readonly selection: string;
   readonly batch: BatchLimits;
   /** How long a change waits for others of its request. */
   readonly flushIntervalMs: number;
@@ -20,22 +17,6 @@ export interface DeliverySettings {
   readonly maxBufferedRows: number;
   /** The same of each table's copy. */
   readonly maxBufferedCopyRows: number;
-}
-
-/** Names what decides which changes the stream brings. */
-export function selectionOf({ source: { postgres } }: Pick<ConnectorConfig, "source">): string {
-  if (!postgres) return "";
-  const { catalog, partitions_as_root, keyless_table_strategy, replication_type } = postgres;
-  const { schemas, default_action } = catalog;
-  const publication = replication_type.logical_replication?.publication_name ?? null;
-  const facts = JSON.stringify([
-    schemas,
-    default_action,
-    partitions_as_root,
-    keyless_table_strategy,
-    publication,
-  ]);
-  return new Bun.CryptoHasher("sha256").update(facts).digest("hex").slice(0, 16);
 }
 
 /** Of a transport that sends requests, each on its own. */

@@ -6,7 +6,7 @@ import type { KafkaSinkConfig } from "../../connector/config/kafka-config.ts";
 import { checkpointKey, transactionalId } from "../../connector/config/kafka-config.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { type DeliverySettings, type ParkingSettings, selectionOf } from "../delivery/delivery-settings.ts";
+import type { DeliverySettings, ParkingSettings } from "../delivery/delivery-settings.ts";
 import { parkingSettings } from "../delivery/parking/parking-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 import type { Compression } from "./client/record-batch.ts";
@@ -64,7 +64,6 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
     parking: parkingSettings(config.on_exhausted),
     delivery: {
       encoding,
-      selection: selectionOf(connector),
       // A message has one row: where windows end decides nothing.
       batch: { maxRows: 1, isBare: true, maxBytes: producer.message_max_bytes },
       flushIntervalMs: limits.cdc.flush_interval_ms || Math.max(producer.linger_ms, 1),

@@ -4,7 +4,7 @@ import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { messageFormat } from "../../connector/config/webhook-format.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { type RequestSettings, selectionOf } from "../delivery/delivery-settings.ts";
+import type { RequestSettings } from "../delivery/delivery-settings.ts";
 import { parkingSettings } from "../delivery/parking/parking-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 
@@ -23,7 +23,6 @@ export function webhookSettings(connector: ConnectorConfig): RequestSettings {
   const { cdc, snapshot } = connector.limits;
   return {
     encoding: encodingOf(connector, messageFormat(config.format)),
-    selection: selectionOf(connector),
     batch: {
       maxRows: batch.max_batch_size,
       maxBytes: batch.max_payload_bytes,

@@ -96,20 +96,11 @@ interface World {
   given: number;
 }
 
-interface LifeOptions {
-  readonly random: () => number;
-  readonly maxRows: number;
-  readonly toTheEnd: boolean;
-  readonly copies?: StreamDuring;
-  /** Not selected by now. */
-  readonly left?: Relation;
-}
-
 /** One life: from the durable checkpoint until `kill` is due, or to the end. */
 async function live(
   world: World,
   transactions: readonly FixtureTransaction[],
-  options: LifeOptions,
+  options: { random: () => number; maxRows: number; toTheEnd: boolean; copies?: StreamDuring },
 ): Promise<void> {
   const { random } = options;
   const alive = { yes: true };
@@ -130,8 +121,7 @@ async function live(
     // Lost before it arrived; or taken, and only the answer was lost.
     if (answer < 0.1) return { kind: "retry", reason: "lost", retryAfterMs: 0 };
     const known = world.taken.get(request.idempotencyKey);
-    // A change comes again with a higher version when a table has left the selection.
-    if (known !== undefined && !options.left) expect(body).toBe(known);
+    if (known !== undefined) expect(body).toBe(known);
     else {
       world.taken.set(request.idempotencyKey, body);
       const parsed = JSON.parse(body) as Record<string, unknown> | Record<string, unknown>[];
@@ -172,8 +162,7 @@ async function live(
   };
   const answers = new Map<number, (answer: unknown) => void>();
   const failures: FromDelivery[] = [];
-  const { left } = options;
-  const settings = { ...webhookSettings(connector), selection: left ? `all but ${left.name}` : "all" };
+  const settings = webhookSettings(connector);
   const transport = requestTransport(settings, attempt, {
     ...{ monotonic: tools.monotonic, random },
     sleep: (ms) => pause(ms),
@@ -205,7 +194,6 @@ async function live(
   const parts = batches(transactions, {
     from: checkpoint ?? start,
     perBatch: 1 + Math.floor(random() * 30),
-    without: options.left,
   });
   const some = options.toTheEnd ? parts : parts.slice(0, Math.ceil(parts.length * random()));
   let passed: bigint = (checkpoint ?? start).resumeLsn;
@@ -251,7 +239,7 @@ class Copier {
   constructor(
     private readonly ask: Ask,
     private readonly post: (message: DeliveryMessage) => void,
-    private readonly options: LifeOptions,
+    private readonly options: { random: () => number; toTheEnd: boolean; copies?: StreamDuring },
     private readonly shapes: readonly Relation[],
     private readonly transactions: readonly FixtureTransaction[],
   ) {}
@@ -361,10 +349,6 @@ function finalRows(transactions: readonly FixtureTransaction[]): Map<string, unk
   return rows;
 }
 
-function inOrder(rows: ReadonlyMap<string, unknown>): readonly [string, unknown][] {
-  return [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
-}
-
 /** The rows that the history makes, in order, whatever requests they travel in. */
 function expectedRows(transactions: readonly FixtureTransaction[]): Record<string, unknown>[] {
   let version = Number(start.lastVersion);
@@ -421,6 +405,7 @@ for (const copies of ["runs", "waits"] as const) {
           if (row._sm_deleted) held.delete(key);
           else held.set(key, row.v);
         }
+        const inOrder = (rows: Map<string, unknown>) => [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
         expect(inOrder(held)).toEqual(inOrder(finalRows(transactions)));
         copied += world.rows.length - expectedRows(transactions).length;
       }
@@ -429,29 +414,3 @@ for (const copies of ["runs", "waits"] as const) {
     60_000,
   );
 }
-
-test.each([0, 1, 7])(
-  "where a table leaves the selection amid 40 kills, the rows of the others with the highest versions are the last, max_batch_size %p",
-  async (maxRows) => {
-    for (let seed = 1; seed <= 5; seed++) {
-      const random = seeded(seed * 1000 + maxRows);
-      const transactions = history(random, 90);
-      const world: World = { record: null, taken: new Map(), rows: [], underWay: new Map(), given: 0 };
-      for (let life = 0; life < 8; life++) {
-        const selected = life < 4 ? {} : { left: tables[0]! };
-        await live(world, transactions, { random, maxRows, toTheEnd: false, ...selected });
-      }
-      await live(world, transactions, { random, maxRows, toTheEnd: true, left: tables[0]! });
-      const newest = new Map<string, Record<string, unknown>>();
-      for (const { table, row } of world.rows) {
-        const key = `${table}/${row.id}`;
-        if (Number(row._sm_version) > Number(newest.get(key)?._sm_version ?? 0)) newest.set(key, row);
-      }
-      const kept = [...newest].filter(([key, row]) => !row._sm_deleted && !key.startsWith("t0/"));
-      const held = new Map(kept.map(([key, row]) => [key, row.v]));
-      const others = [...finalRows(transactions)].filter(([key]) => !key.startsWith("t0/"));
-      expect(inOrder(held)).toEqual(inOrder(new Map(others)));
-    }
-  },
-  60_000,
-);

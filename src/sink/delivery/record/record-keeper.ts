@@ -4,7 +4,6 @@
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { CommitPoint } from "./commit-point.ts";
-import { lastVersionOf } from "./counted-versions.ts";
 import { noTables, type RecordedTables, type SavedTables } from "./recorded-tables.ts";
 import {
   chunkedOf,
@@ -54,7 +53,9 @@ export class RecordKeeper {
 
   /** The last version that was given out. */
   get lastVersion(): bigint {
-    return lastVersionOf(this.#record);
+    const { checkpoint, versionSteps } = this.#record;
+    const lastStep = versionSteps.at(-1)?.version ?? 0n;
+    return lastStep > checkpoint.lastVersion ? lastStep : checkpoint.lastVersion;
   }
 
   /** Changes the record in memory; the next save has it. */

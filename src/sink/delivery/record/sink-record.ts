@@ -45,10 +45,6 @@ export interface SinkRecord extends RecordedTables {
   readonly reached: Position | null;
   /** Versions that copies took between changes, in the order of the stream. Changes after them have higher ones. */
   readonly versionSteps: readonly VersionStep[];
-  /** Which selection of tables versions are counted in; null: not known. */
-  readonly selection: string | null;
-  /** The highest version of what waited for a save before it was sent. */
-  readonly sentVersion: bigint;
 }
 
 export interface VersionStep {
@@ -88,8 +84,6 @@ interface StoredRecord {
   readonly window_ends: readonly StoredPosition[];
   readonly reached: StoredPosition | null;
   readonly version_steps?: readonly (StoredPosition & { readonly version: string })[];
-  readonly selection?: string;
-  readonly sent_version?: string;
 }
 
 /** The format from before tables had parts of their own. */
@@ -132,7 +126,7 @@ export function begunRecord({ resumeLsn, partial, lastVersion, log }: Checkpoint
     checkpoint: { resumeLsn, partial, lastVersion },
     log: log ?? null,
     origin: { lsn: resumeLsn, version: lastVersion },
-    ...{ windowEnds: [], reached: null, versionSteps: [], selection: null, sentVersion: 0n },
+    ...{ windowEnds: [], reached: null, versionSteps: [] },
     ...noTables,
   };
 }
@@ -153,8 +147,6 @@ export function formatRecord(record: SinkRecord): string {
     window_ends: record.windowEnds.map(storePosition),
     reached: record.reached ? storePosition(record.reached) : null,
     ...(record.versionSteps.length === 0 ? {} : { version_steps: record.versionSteps.map(storeStep) }),
-    ...(record.selection === null ? {} : { selection: record.selection }),
-    ...(record.sentVersion === 0n ? {} : { sent_version: String(record.sentVersion) }),
   };
   return JSON.stringify(stored);
 }
@@ -209,8 +201,6 @@ function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copi
       behind: readPosition(behind),
       version: BigInt(version),
     })),
-    selection: stored.selection ?? null,
-    sentVersion: BigInt(stored.sent_version ?? 0),
   };
 }
 

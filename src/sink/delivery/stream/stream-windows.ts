@@ -284,9 +284,7 @@ export class StreamWindows {
   /** While the stream is replayed, what was reached before the restart still holds. */
   #reach(position: Position | null): void {
     const { keeper } = this.options;
-    const { reached, sentVersion } = keeper.record;
-    const version = this.#lastVersion();
-    if (version > sentVersion) keeper.change({ sentVersion: version });
+    const { reached } = keeper.record;
     if (position && (!reached || isBefore(reached, position))) keeper.change({ reached: position });
   }
 

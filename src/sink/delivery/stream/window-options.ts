@@ -11,9 +11,6 @@ export interface WindowLimits {
   readonly maxChanges: number;
 }
 
-/** No window is larger. */
-export const mostOfWindow: WindowLimits = { maxBytes: 8 * 1024 * 1024, maxChanges: 65_536 };
-
 export interface StreamWindowsOptions extends ProgressReportOptions {
   readonly window: WindowLimits;
   readonly rows: ChangeRows;

@@ -49,15 +49,7 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
   const copied = new Map(isCopied ? [[name, { identity: "", lsn: lsn(1n) }]] : []);
   const record = {
     checkpoint: { resumeLsn: lsn(1n), partial: null, lastVersion: 1n },
-    ...{
-      log: null,
-      origin: { lsn: lsn(1n), version: 1n },
-      windowEnds: [],
-      reached: null,
-      versionSteps: [],
-      selection: null,
-      sentVersion: 0n,
-    },
+    ...{ log: null, origin: { lsn: lsn(1n), version: 1n }, windowEnds: [], reached: null, versionSteps: [] },
     ...{ ...noTables, copied },
   };
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0, 0);

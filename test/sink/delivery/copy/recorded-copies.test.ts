@@ -23,15 +23,7 @@ const range = { from: 0, to: 10 };
 function begun() {
   const clock = { ms: 0 };
   const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
-  const empty = {
-    log: null,
-    windowEnds: [],
-    reached: null,
-    versionSteps: [],
-    selection: null,
-    sentVersion: 0n,
-    chunked: new Map(),
-  };
+  const empty = { log: null, windowEnds: [], reached: null, versionSteps: [], chunked: new Map() };
   const record = { ...empty, checkpoint, origin: { lsn: lsn(1n), version: 1n }, copied };
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0);
   const copies = new RecordedCopies(keeper, { sends: () => true }, () => clock.ms);

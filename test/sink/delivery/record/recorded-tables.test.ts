@@ -20,7 +20,6 @@ const record: SinkRecord = {
   windowEnds: [],
   reached: null,
   versionSteps: [],
-  ...{ selection: null, sentVersion: 0n },
   copied: new Map(Array.from({ length: tableCount }, (_, n) => [`public.table_${n}`, copyAt(5n)])),
   chunked: new Map([["public.table_7", withRange(begunCopy("mark"), { from: 0, to: 9 }, lsn(6n), 100)]]),
 };
