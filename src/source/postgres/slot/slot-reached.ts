@@ -36,12 +36,12 @@ export class SlotReached {
     this.state.set(key, JSON.stringify({ log: seen.log, xmin: seen.xmin } satisfies Reached));
   }
 
-  /** Whether the slot, which stands there now, has stood further in the same log. */
-  isSetBack(log: string, xmin: number): boolean {
+  /** Whether the slot, which stands there now, has stood further in this log. Null: in any, as no other server can have the slot. */
+  isSetBack(log: string | null, xmin: number): boolean {
     const text = this.state.get(key);
     if (text === undefined) return false;
     const reached = JSON.parse(text) as Reached;
-    return reached.log === log && isBefore(xmin, reached.xmin);
+    return (log === null || reached.log === log) && isBefore(xmin, reached.xmin);
   }
 
   /** Another slot is about to be made. */

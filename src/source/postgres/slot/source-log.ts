@@ -73,7 +73,7 @@ export function parseTimelineEnds(text: string): TimelineEnd[] {
  *
  * `wasStandby`: it was stored while a standby was streamed from. That goes on in another timeline when it is promoted, or its
  * primary is replaced, and the stream does not tell: the checkpoint may lie beyond the timeline that it names. A server that takes
- * the standby's place lacks its slot, which is checked next.
+ * the standby's place lacks its slot, and one that was set back has an earlier one, which is checked next.
  */
 export function judgeLog(now: SourceLog, checkpoint: Checkpoint, wasStandby = false): MillraceError | null {
   if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;

@@ -98,7 +98,7 @@ export class SourceSlot {
     const replication = await openReplication(this.connection, this.context, this.context.signal);
     try {
       const log = await readLog(replication);
-      const problem = judgeLog(log, checkpoint, this.context.state.get(standbyKey) !== undefined);
+      const problem = judgeLog(log, checkpoint, this.#wasStandby);
       if (problem) throw problem;
       this.#log = formatLog(log);
       return this.#log;
@@ -110,8 +110,14 @@ export class SourceSlot {
   }
 
   #judgeReached({ catalogXmin }: SlotState): MillraceError | null {
-    const isKnown = this.#log !== null && catalogXmin !== null;
-    return isKnown && this.#reached.isSetBack(this.#log!, catalogXmin!) ? setBack(this.name) : null;
+    if (this.#log === null || catalogXmin === null) return null;
+    const isSetBack = this.#reached.isSetBack(this.#wasStandby ? null : this.#log, catalogXmin);
+    return isSetBack ? setBack(this.name) : null;
+  }
+
+  /** The last stream came from a standby. */
+  get #wasStandby(): boolean {
+    return this.context.state.get(standbyKey) !== undefined;
   }
 
   #point(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {

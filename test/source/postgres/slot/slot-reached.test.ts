@@ -54,3 +54,8 @@ test("another log, or another slot, begins anew", async () => {
   slot.forget();
   expect(slot.isSetBack("7/2@0/3000000", 599)).toBe(false);
 });
+
+test("a slot that no other server can have is set back in whatever log", async () => {
+  const { slot } = await reachedAt(700);
+  expect([699, 700].map((xmin) => slot.isSetBack(null, xmin))).toEqual([true, false]);
+});
