@@ -1,4 +1,4 @@
-// What is asked of a transaction's coordinator, and what is asked again: an end that was not answered is not.
+// What is asked of a transaction's coordinator, and what is asked again. No transaction follows an end that was not answered at once.
 
 import { describe, expect, test } from "bun:test";
 import { type Connection, NetworkError, ResponseError, TimeoutError } from "@platformatic/kafka";
@@ -61,14 +61,17 @@ async function begun(...options: Parameters<typeof producerWith>) {
 }
 
 describe.each(Object.entries(lost))("%s", (_, failure) => {
-  test("after the end of a transaction: it is not asked for again, as the first request may come amid the next one", async () => {
+  test("after the end of a transaction: it is asked again, and no other begins, as the first request may come amid it", async () => {
     const { producer, asked } = await begun({ end: [failure] });
-    const failed = await producer.commit().catch((error: unknown) => error as MillraceError);
-    expect(failed).toMatchObject({
-      retry: "transient",
-      message: expect.stringContaining("commit a transaction"),
-    });
-    expect(asked).toEqual(["init", "add", "end"]);
+    await producer.commit();
+    expect(asked).toEqual(["init", "add", "end", "end"]);
+    const next = [{ topic: "orders", partition: 0 }];
+    const failed = await producer.add(next).catch((error: unknown) => error as MillraceError);
+    expect(failed).toMatchObject({ retry: "transient", message: expect.stringContaining("begins anew") });
+    expect(asked).toEqual(["init", "add", "end", "end"]);
+    await producer.init();
+    await producer.add(next);
+    expect(asked.slice(4)).toEqual(["init", "add"]);
     // The run comes again soon, however often that happens.
     const streak = { count: 1, sinceMs: 0 };
     const decided = { nowMs: 1e9, retryWindowMs: 300_000, random: 1 };
@@ -90,20 +93,25 @@ test.each(Object.entries(codes))(
   async (_, code) => {
     const { producer, asked } = await begun({ end: [() => refused(code), () => refused(code)] });
     await producer.commit();
-    expect(asked).toEqual(["init", "add", "end", "end", "end"]);
+    await producer.add([{ topic: "orders", partition: 0 }]);
+    expect(asked).toEqual(["init", "add", "end", "end", "end", "add"]);
   },
 );
 
 test("the end of a transaction is asked for once the coordinator is there", async () => {
   const { producer, asked } = await begun({}, [away, away]);
   await producer.commit();
-  expect(asked).toEqual(["init", "add", "end"]);
+  await producer.add([{ topic: "orders", partition: 0 }]);
+  expect(asked).toEqual(["init", "add", "end", "add"]);
 });
 
-test("an end that was refused, and then not answered, is not asked for again", async () => {
+test("an end that was refused, and then not answered, is asked for until it is, and no transaction follows", async () => {
   const { producer, asked } = await begun({
     end: [() => refused(codes.NOT_COORDINATOR), lost["the connection broke"]],
   });
-  await expect(producer.commit()).rejects.toMatchObject({ retry: "transient" });
-  expect(asked).toEqual(["init", "add", "end", "end"]);
+  await producer.commit();
+  await expect(producer.add([{ topic: "orders", partition: 0 }])).rejects.toMatchObject({
+    retry: "transient",
+  });
+  expect(asked).toEqual(["init", "add", "end", "end", "end"]);
 });

@@ -35,6 +35,8 @@ export class TransactionalProducer {
   #id = -1n;
   #epoch = -1;
   readonly #added = new Set<string>();
+  /** The end of a transaction was asked for and not answered: the request may still come. */
+  #mayEndLate = false;
   /** When the transaction began; null: none is open. */
   #begun: { readonly monotonicMs: number; readonly wallMs: number } | null = null;
 
@@ -61,18 +63,21 @@ export class TransactionalProducer {
     this.#id = answer.producerId;
     this.#epoch = answer.producerEpoch;
     this.#added.clear();
+    this.#mayEndLate = false;
     this.#begun = null;
   }
 
   /**
    * Makes these partitions part of the transaction, which begins with the first ones. A request that comes late names partitions that were
-   * in one: at most it begins a transaction without messages, which the next one goes on with.
+   * in one: at most it begins a transaction without messages. The next one goes on with that. Where none comes, the coordinator aborts it
+   * after its time and fences this producer, so that the connector begins again.
    */
   async add(partitions: readonly TopicPartition[]): Promise<void> {
     const { transactionalId, monotonic, nowMs } = this.options;
     if (transactionalId === null) return;
     const fresh = partitions.filter((each) => !this.#added.has(nameOf(each)));
     if (fresh.length === 0) return;
+    if (this.#mayEndLate && this.#begun === null) throw endsLate();
     const topics = [...Map.groupBy(fresh, ({ topic }) => topic)].map(([name, ofTopic]) => ({
       name,
       partitions: ofTopic.map(({ partition }) => partition),
@@ -89,18 +94,24 @@ export class TransactionalProducer {
   /**
    * Commits the transaction. When it throws, what has become of it is known after the next `init`.
    *
-   * Where no answer comes it throws. The request may still be on its way, and would end the next transaction of this epoch halfway if it came
-   * amid that one. The next `init` begins another epoch, under which it is refused. An answer that asks to wait ends its request: it is safe
-   * to ask again. https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
+   * It is asked for until it is answered. A coordinator that dies amid it, and is back before the others miss it, has been seen to commit
+   * some partitions on its own before another one took over, which would abort the rest: only who insists gets all of it committed.
+   *
+   * A request that was not answered may still be on its way, and would end the next transaction of this epoch halfway. So `add` begins none,
+   * and the next `init` begins another epoch, under which the late request is refused. An answer that asks to wait ends its request.
+   * https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
    */
   async commit(): Promise<void> {
     const { transactionalId } = this.options;
     if (transactionalId === null || this.#begun === null) return;
-    await this.#ask(
-      "commit a transaction",
-      (connection) => endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, true),
-      false,
-    );
+    await this.#ask("commit a transaction", async (connection) => {
+      try {
+        await endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, true);
+      } catch (error) {
+        this.#mayEndLate ||= brokerErrors(error).length === 0;
+        throw error;
+      }
+    });
     this.#added.clear();
     this.#begun = null;
   }
@@ -133,14 +144,12 @@ export class TransactionalProducer {
     return new MillraceError("kafka_fenced", text, { cause: error });
   }
 
-  /** The coordinator may be away or elsewhere, or not ready. `mayRepeat`: also where a request was sent and not answered. */
-  async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>, mayRepeat = true): Promise<A> {
+  /** The coordinator may be away or elsewhere, or not ready. */
+  async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
     const { cluster, options } = this;
     const { transactionalId } = options;
     const again = (error: unknown) => {
       if (isBusyCoordinator(error)) return busyWaitMs;
-      // A connection that cannot be made is `sink_unreachable`, and nothing was sent.
-      if (!mayRepeat && isNetworkError(error)) return null;
       if (!isLostCoordinator(error) && !isUnreachable(error)) return null;
       if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
       cluster.forgetRoles();
@@ -152,6 +161,12 @@ export class TransactionalProducer {
         : async () => await ask(await cluster.coordinator(transactionalId));
     return await askAgain(asking, again, (error) => this.failure(error, what), options);
   }
+}
+
+function endsLate(): MillraceError {
+  const text =
+    "A commit had to be asked for again, as the broker did not answer: the connector begins anew, so that the first request ends nothing if it comes late.";
+  return new MillraceError("sink_unreachable", text);
 }
 
 function isUnreachable(error: unknown): boolean {

@@ -73,7 +73,7 @@ export class IncompleteRows {
     return this.#moves.get(tableId) ?? 0;
   }
 
-  /** Records the keys of those staged rows that `condition` selects and the target lacks. They are not inserted, as values are missing. */
+  /** Records the keys of those staged rows that `condition` selects and the target lacks: values of them are missing. */
   recordSql(table: PreparedTable, condition: string): string {
     const keys = stagedKey(table);
     const match = table.key.map((i) => {

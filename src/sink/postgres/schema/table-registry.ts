@@ -264,14 +264,14 @@ export class TableRegistry {
     const isLost =
       hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
-    const isOlder = this.#olderShape(relation, at) !== null;
-    const followed = isOlder ? null : record;
+    const isBehind = this.#olderShape(relation, at) !== null;
+    const followed = isBehind ? null : record;
     this.#requireOwnValues(table, followed, relation);
     const isChanged = await this.#change(client, table, followed, relation);
     const nullable = this.#nullable.get(relation.id);
     if (nullable) await dropNotNull(client, table, relation, nullable);
     const fitted = isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
-    if (!isOlder && !isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
+    if (!isBehind && !isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
     return await this.computed.make(client, fitted, relation);
   }
 
