@@ -211,17 +211,19 @@ test("types that are made anew where the sink's is somebody's own: the table is 
 const beside = (first: PipelineRig) =>
   rig({ sink: { connection: fullConnection(server.connection(first.sinkDatabase)) } });
 
+/** With a table that has a row of each label of a type `status`. */
+async function startWithStatus(pair: PipelineRig, table: string, one: string, other: string): Promise<void> {
+  await pair.source(`create type status as enum ('${one}', '${other}'); create table ${table} (id int primary key, s status);
+    insert into ${table} values (1, '${one}'), (2, '${other}')`);
+  pair.start();
+  await pair.untilRealtime();
+}
+
 test("enums of one name and of two sources: neither connector renames the other's labels", async () => {
   await using first = await rig();
-  await first.source(`create type status as enum ('open', 'closed'); create table t (id int primary key, s status);
-    insert into t values (1, 'open'), (2, 'closed')`);
-  first.start();
-  await first.untilRealtime();
+  await startWithStatus(first, "t", "open", "closed");
   await using second = await beside(first);
-  await second.source(`create type status as enum ('new', 'done'); create table u (id int primary key, s status);
-    insert into u values (1, 'new'), (2, 'done')`);
-  second.start();
-  await second.untilRealtime();
+  await startWithStatus(second, "u", "new", "done");
   const ofFirst = "select id, s::text as s from t order by id";
   const ofSecond = "select id, s::text as s from u order by id";
   const expectBoth = async () => {
@@ -247,15 +249,9 @@ test("enums of one name and of two sources: neither connector renames the other'
 
 test("a label that gets the name of another one which is at the sink already: the tables are copied again", async () => {
   await using first = await rig();
-  await first.source(`create type status as enum ('open', 'closed'); create table t (id int primary key, s status);
-    insert into t values (1, 'open'), (2, 'closed')`);
-  first.start();
-  await first.untilRealtime();
+  await startWithStatus(first, "t", "open", "closed");
   await using second = await beside(first);
-  await second.source(`create type status as enum ('opened', 'shut'); create table u (id int primary key, s status);
-    insert into u values (1, 'opened'), (2, 'shut')`);
-  second.start();
-  await second.untilRealtime();
+  await startWithStatus(second, "u", "opened", "shut");
   const rows = "select id, s::text as s from t order by id";
   await first.source("alter type status rename value 'open' to 'opened'");
   await first.expectSame(rows);
