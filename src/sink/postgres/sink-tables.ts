@@ -66,7 +66,7 @@ export class SinkTables implements AppliedTables {
       events.warning("types", reason),
     );
     this.registry = new TableRegistry(
-      ...([config, naming, this.ledger, this.shapes, types] as const),
+      ...([config, naming, this.ledger, this.shapes, types, makesCopies] as const),
       (reason) => events.warning("guessed columns", reason),
       (reason) => events.warning("computed columns", reason),
     );

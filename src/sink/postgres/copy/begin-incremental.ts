@@ -21,10 +21,11 @@ import { hasRows } from "./whole-copy.ts";
 export async function beginIncremental(context: CopyContext, mode: CopyMode): Promise<TableCopy | null> {
   const { table, sink } = context;
   const { relation } = table;
-  const { tables, naming, connector, refusals } = sink;
+  const { tables, naming, connector, refusals, apply } = sink;
   const isFirst = mode === "initial";
   if (hasOneSession(sink.config.connection) || refusals.isTraced(relation)) return null;
-  if ((isFirst && !connector.makesCopies) || !isEligible(tables, table, isFirst)) return null;
+  const at = isFirst ? apply.resumeLsn() : null;
+  if ((isFirst && !connector.makesCopies) || !isEligible(tables, table, at)) return null;
   // An interrupted blocking copy has ranges in a side table. They stay valid only if the stream waits for the rest.
   if (isFirst && (tables.records.of(relation.id, "side")?.ranges.length ?? 0) > 0) return null;
   const replaces = context.modeFor(mode) === "replace";

@@ -3,23 +3,26 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { SinkTables } from "../sink-tables.ts";
 
-/** Whether the table has a key, and the sink applies all its changes now or will from here on. */
-export function isEligible(
-  tables: SinkTables,
-  { relation, coverage }: TableShape,
-  isFirst: boolean,
-): boolean {
+/**
+ * Whether the table has a key, and the sink applies all its changes now or will from here on. `at`: the stream's position, for a first copy; null:
+ * for another one.
+ */
+export function isEligible(tables: SinkTables, { relation, coverage }: TableShape, at: Lsn | null): boolean {
   const { setAside, incomplete, shapes } = tables;
   const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
   if (!isKeyed || setAside.has(relation.id) || incomplete.has(relation.id)) return false;
-  // Otherwise the stream may still bring rows of an earlier shape.
-  if (isFirst) return shapes.of(relation) === null || tables.isReadyFor(relation);
+  // Otherwise the stream may still bring rows of an earlier shape: also where an earlier copy, which is void, brought this one.
+  if (at !== null) {
+    const shape = shapes.of(relation);
+    return shape === null || (shape.since <= at && tables.isReadyFor(relation));
+  }
   return coverage?.isUnpublished !== true && tables.isReadyFor(relation) && isFollowed(tables, relation);
 }
 

@@ -33,7 +33,8 @@ export function hasAllOf(shape: ShapeRecord, relation: Relation): boolean {
 export function changesFromBefore(relation: Relation): MillraceError {
   return new MillraceError(
     "sink_rejected_rows",
-    `Changes of ${qualifiedName(relation)} from before it was altered come again, and no copy of it is held.`,
+    `Changes of ${qualifiedName(relation)} from before it was altered come again, and no copy of it is held. ` +
+      "Send the command ReInitialize to begin anew.",
   );
 }
 

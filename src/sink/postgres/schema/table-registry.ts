@@ -53,6 +53,7 @@ export class TableRegistry {
     private readonly ledger: CopyLedger,
     private readonly shapes: ShapeLedger,
     private readonly types: TypeMaker,
+    private readonly makesCopies: boolean,
     private readonly warn: (reason: string) => void,
     warnOfComputed: (reason: string | null) => void,
   ) {
@@ -69,7 +70,7 @@ export class TableRegistry {
     );
   }
 
-  /** See `TargetCatalog.refresh`. Types are created first. Tables whose enum labels may have been renamed are voided, so that a copy brings them. */
+  /** See `TargetCatalog.refresh`. Types are created first. Copies of tables whose enum labels may have been renamed are void then. */
   async refresh(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
     const relations = tables.map(({ relation }) => relation);
     await this.types.refresh(client, relations, async (types) => {
@@ -145,16 +146,16 @@ export class TableRegistry {
     return prepared;
   }
 
-  /** Whether a shared target follows a later shape, and takes no rows of the relation. `at`: the commit LSN of the changes. */
+  /** Whether the target follows a later shape, which it keeps, and takes no rows of the relation. `at`: the commit LSN of the changes. */
   isSuperseded(relation: Relation, at: Lsn): boolean {
     return this.#olderShape(relation, at) === "superseded";
   }
 
-  /** A copy brought a shared target's later shape: it cannot be copied again instead of applying these changes. Null: it is not later. */
+  /** A copy brought a later shape, and no other is made instead of applying these changes. Null: it is not later, or the table is copied again. */
   #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
-    if (!shape || at >= shape.since || !this.naming.isShared(relation)) return null;
-    if (this.#isAsFollowed(shape, relation)) return null;
+    const isCopiedAgain = this.makesCopies && !this.naming.isShared(relation);
+    if (!shape || at >= shape.since || isCopiedAgain || this.#isAsFollowed(shape, relation)) return null;
     return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
