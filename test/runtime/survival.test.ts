@@ -2,6 +2,7 @@
 // run continues by itself within 10 s after the cause has ended, without loss or duplicates.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { dropMeanwhile } from "../support/drop-meanwhile.ts";
 import { LiveRun } from "../support/live-run.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
@@ -101,8 +102,8 @@ async function setUp(options: SetUp = {}) {
     },
     async [Symbol.asyncDispose]() {
       await owned.disposeAsync();
-      await from.query(`drop database ${id}_source with (force)`);
-      await sink.query(`drop database ${id} with (force)`);
+      dropMeanwhile(from, `${id}_source`);
+      dropMeanwhile(sink, id);
     },
   };
 }

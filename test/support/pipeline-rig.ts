@@ -32,6 +32,7 @@ import { streamPace } from "../../src/source/postgres/stream/feedback.ts";
 import type { Source, SourceEvents } from "../../src/source/source.ts";
 import { SourceState, type SourceStateStore } from "../../src/source/source-state.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
+import { dropMeanwhile } from "./drop-meanwhile.ts";
 import { DyingCalls } from "./dying-calls.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import { RigTasks } from "./rig-tasks.ts";
@@ -431,8 +432,8 @@ export class PipelineRig implements AsyncDisposable {
     this.#abort.abort(new Error("the test is over"));
     await this.#running;
     await dropPostgresObjects(this.#sourceConfig, this.slot, AbortSignal.timeout(20_000));
-    await this.server.query(`drop database "${this.sourceDatabase}" with (force)`);
-    await this.#sinkServer.query(`drop database "${this.sinkDatabase}" with (force)`);
+    dropMeanwhile(this.server, this.sourceDatabase);
+    dropMeanwhile(this.#sinkServer, this.sinkDatabase);
   }
 
   #watchedSink(sink: Sink): Sink {

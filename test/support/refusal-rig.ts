@@ -4,6 +4,7 @@
 import type { Client } from "pg";
 import type { PostgresConnectionRequest } from "../../src/connector/config/connection.ts";
 import type { PostgresServerOptions } from "../../src/demo/postgres-server.ts";
+import { dropMeanwhile } from "./drop-meanwhile.ts";
 import { LiveRun } from "./live-run.ts";
 import { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
@@ -96,8 +97,8 @@ export class RefusalRig implements AsyncDisposable {
       },
       async [Symbol.asyncDispose]() {
         await owned.disposeAsync();
-        await sourceServer.query(`drop database ${from} with (force)`);
-        await server.query(`drop database ${id} with (force)`);
+        dropMeanwhile(sourceServer, from);
+        dropMeanwhile(server, id);
       },
     };
   }

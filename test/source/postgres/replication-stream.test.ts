@@ -12,6 +12,7 @@ import { dropPostgresObjects } from "../../../src/source/postgres/source-objects
 import { streamPace } from "../../../src/source/postgres/stream/feedback.ts";
 import { ReplicationClient } from "../../../src/source/postgres/stream/replication-client.ts";
 import { fullConnection, postgresSource } from "../../support/connector-config.ts";
+import { dropMeanwhile } from "../../support/drop-meanwhile.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { emptySourceState } from "../../support/source-state.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
@@ -70,7 +71,7 @@ async function place(port = server.port, pace?: SourcePace) {
         slot,
         AbortSignal.timeout(20_000),
       );
-      await server.query(`drop database ${database} with (force)`);
+      dropMeanwhile(server, database);
     },
   };
 }

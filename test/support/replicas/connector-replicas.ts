@@ -2,6 +2,7 @@
 
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import { slotName } from "../../../src/connector/connector-id.ts";
+import { dropMeanwhile } from "../drop-meanwhile.ts";
 import type { PostgresServer } from "../postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 import { Replica } from "./replica.ts";
@@ -31,6 +32,6 @@ export class ConnectorReplicas implements AsyncDisposable {
     const isFree = async () => (await this.server.query(`select ${ofSlot} and active`)).length === 0;
     await waitFor("a free slot", isFree);
     await this.server.query(`select pg_drop_replication_slot(slot_name) ${ofSlot}`);
-    for (const name of this.databases) await this.server.query(`drop database "${name}" with (force)`);
+    dropMeanwhile(this.server, ...this.databases);
   }
 }
