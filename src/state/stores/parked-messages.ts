@@ -183,23 +183,23 @@ export async function nextTime(transaction: Database, connectorId: string): Prom
   return row!.at;
 }
 
-/** Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. */
+/**
+ * Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. Keys are looked up in a
+ * hash table, whatever the server believes of how many there are: as a join they may be compared each with each.
+ */
 function followers(connectorId: string, gone: string, at: string): SQL {
   const ids = sql`select value::uuid from json_array_elements_text(${gone}::json)`;
+  const ofTable = sql`(p.schema_name, p.table_name)`;
   return sql`with gone as (
       select schema_name, table_name, hashes, is_wide from ${parkedMessages}
       where connector_id = ${connectorId} and id in (${ids})
-    ), keys as (select distinct schema_name, table_name, one.hash from gone, unnest(hashes) as one (hash) where not is_wide),
-    wide as (select distinct schema_name, table_name from gone where is_wide)
+    ), keys as (select schema_name, table_name, one.hash from gone, unnest(hashes) as one (hash) where not is_wide)
     update ${parkedMessages} as p set asked_at = ${at}::timestamptz
     where p.connector_id = ${connectorId} and p.state = 'parked' and (
-      (p.schema_name, p.table_name) in (select schema_name, table_name from wide)
-      or p.is_wide and (p.schema_name, p.table_name) in (select schema_name, table_name from keys)
-      or p.id in (
-        select other.id from ${parkedMessages} as other cross join unnest(other.hashes) as own (hash)
-        join keys on keys.schema_name = other.schema_name and keys.table_name = other.table_name and keys.hash = own.hash
-        where other.connector_id = ${connectorId} and other.state = 'parked'
-      )
+      ${ofTable} in (select schema_name, table_name from gone where is_wide)
+      or p.is_wide and ${ofTable} in (select schema_name, table_name from keys)
+      or (select bool_or((p.schema_name, p.table_name, own.hash) in (select schema_name, table_name, hash from keys))
+        from unnest(p.hashes) as own (hash))
     )`;
 }
 
