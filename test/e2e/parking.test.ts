@@ -14,6 +14,7 @@ import {
 } from "../support/audited-load.ts";
 import { builtStage, stateIn } from "../support/built-stage.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { toldOnFailure } from "../support/told-on-failure.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
 import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -100,8 +101,10 @@ test(
       const warning = async () => (await api.connector("a")).status.status.warning?.reason ?? "";
       await waitFor("the warning", async () => (await warning()).includes("parked"), { timeoutMs: 60_000 });
       for (let kill = 0; kill < kills; kill++) {
+        // Rows of new keys wait behind nothing: where nothing comes, the run stands.
         const { length } = receiver.requests;
-        await receiver.until(() => receiver.requests.length > length, 60_000);
+        const comes = receiver.until(() => receiver.requests.length > length, 60_000);
+        await toldOnFailure(comes, stage, stateServer, "a");
         refuses = anyRefusal();
         if (random(2) === 0) await call("POST", "/retry", {});
         await Bun.sleep(random(700));

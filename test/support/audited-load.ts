@@ -60,6 +60,9 @@ function changeSql(): string {
       return `delete from t where id = ${id}`;
     case 1:
       return `update t set id = 1000 + ${next}, n = ${next} where id = ${id}`;
+    case 2:
+      // A new key waits behind nothing: something is to be sent also while all others are parked.
+      return `insert into t values (1000 + ${next}, ${next})`;
     default:
       return `insert into t values (${id}, ${next}) on conflict (id) do update set n = ${next}`;
   }
