@@ -69,11 +69,11 @@ function changeSql(): string {
 }
 
 /** Small transactions at uneven distances, until `signal`. */
-export async function writeUntil(signal: AbortSignal, client: Client): Promise<void> {
+export async function writeUntil(signal: AbortSignal, client: Client, mostPauseMs = 12): Promise<void> {
   while (!signal.aborted) {
     const changes = Array.from({ length: 1 + random(4) }, changeSql);
     await client.query(`begin; ${changes.join("; ")}; commit`);
-    await Bun.sleep(random(12));
+    await Bun.sleep(random(mostPauseMs));
   }
 }
 
