@@ -192,6 +192,24 @@ for (const kind of databaseKinds) {
       expect(await state.parked.discard("discard", {}, "ann")).toBe(1);
     });
 
+    test("what waits behind two thousand that are discarded is asked for in less than three seconds", async () => {
+      const { park, look } = await connector("bulk");
+      const parkAll = async (first: number) => {
+        for (let at = first; at < first + 2_000; at += 500)
+          await park(
+            ...Array.from({ length: 500 }, (_, i) => message(at + i, { hashes: [(at + i) % 2_000] })),
+          );
+      };
+      await parkAll(0);
+      await Bun.sleep(20);
+      const before = new Date().toISOString();
+      await parkAll(2_000);
+      const began = performance.now();
+      expect(await state.parked.discard("bulk", { before }, "ann")).toBe(2_000);
+      expect(performance.now() - began).toBeLessThan(3_000);
+      expect((await look()).wanted.length).toBe(2_000);
+    });
+
     test("a discard is told however long a run that has looked before does not look", async () => {
       const { park, look } = await connector("rare");
       await park(message(1), message(2));
