@@ -11,11 +11,15 @@ import { waitFor } from "../../support/wait-for.ts";
 
 const messageBytes = 100;
 const senders = new Set<Socket>();
+let sent = 0;
 /** Sends one message after the other. */
 const server = createServer((socket) => {
   socket.setNoDelay(true);
   senders.add(socket);
-  const timer = setInterval(() => socket.write(Buffer.alloc(messageBytes)), 1);
+  const timer = setInterval(() => {
+    socket.write(Buffer.alloc(messageBytes));
+    sent++;
+  }, 1);
   socket.on("close", () => clearInterval(timer)).on("error", () => {});
 });
 server.listen(0, "127.0.0.1");
@@ -44,7 +48,8 @@ test("what arrives during a pause stays in the kernel, and is read in one chunk"
   // A read that was in progress when the socket was paused may still arrive.
   await Bun.sleep(20);
   const paused = { chunks: chunks.length, read: socket.bytesRead };
-  await Bun.sleep(200);
+  const sentThen = sent;
+  await waitFor("more to be sent", () => sent > sentThen + 60);
   expect({ chunks: chunks.length, read: socket.bytesRead }).toEqual(paused);
   expect(paused.read).toBeLessThan(20 * messageBytes);
   flow.resume();
