@@ -1,6 +1,6 @@
 // A target as the sink's catalog describes it.
 
-import type { Client } from "pg";
+import { type Client, escapeLiteral } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { BinaryLayouts } from "../../../connection/binary-layout.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -119,8 +119,11 @@ const operatorOf = (strategy: number) => `(
   join pg_operator o on o.oid = l.amopopr join pg_namespace n on n.oid = o.oprnamespace
   where oc.oid = k.opclass)`;
 
+/** Of the session: a statement without parameters is planned once, and to plan this one takes many times what it takes to run. */
+const targetsSetting = "millrace.targets";
+
 const targetQuery = `
-select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_description(c.oid, 'pg_class') = $3, false) as "isHistory",
+select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_description(c.oid, 'pg_class') = ${escapeLiteral(historyComment)}, false) as "isHistory",
   current_setting('session_replication_role') = 'replica' and c.relkind = 'r'
     and exists (select from pg_index where indrelid = c.oid and not indimmediate)
     and not exists (select from pg_constraint where c.oid in (conrelid, confrelid) and contype = 'f')
@@ -144,7 +147,7 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_des
     left join pg_attrdef d on a.attgenerated <> '' and d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
-      'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
+      'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = ${escapeLiteral(ownKeyComment)}, false),
       'isOfOverlaps', i.indisexclusion,
       'columns', keys.columns) order by i.indexrelid), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
@@ -156,7 +159,7 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_des
       join pg_type t on t.oid = a.atttypid
       where k.place <= i.indnkeyatts) keys
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null) as keys
-from unnest($1::text[]) with ordinality as wanted(name, place)
+from json_array_elements_text(current_setting('${targetsSetting}')::json) with ordinality as wanted(name, place)
 join pg_class c on c.oid = to_regclass(wanted.name) and c.relkind in ('r', 'p')`;
 
 /** How many tables one query reads: its result is in memory as a whole. */
@@ -176,12 +179,10 @@ export async function readTargetTables(
   const tables: (TargetTable | null)[] = targets.map(() => null);
   for (let from = 0; from < targets.length; from += readAtOnce) {
     const asked = targets.slice(from, from + readAtOnce);
-    const { rows } = await client.query<TargetRow>({
-      // A named statement: the long query is parsed once per session.
-      name: "millrace_target_tables",
-      text: targetQuery,
-      values: [asked.map(sqlName), ownKeyComment, historyComment],
-    });
+    const names = JSON.stringify(asked.map(sqlName));
+    await client.query("select set_config($1, $2, false)", [targetsSetting, names]);
+    // Named: it is parsed and planned once per session.
+    const { rows } = await client.query<TargetRow>({ name: "millrace_target_tables", text: targetQuery });
     const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
     const layouts = await BinaryLayouts.read(client, oids);
     for (const row of rows) {
