@@ -118,7 +118,7 @@ export class PipelineRig implements AsyncDisposable {
   /** What of `phases` earlier runs have told. */
   #phasesBefore = 0;
   #tasks = new TaskQueue();
-  readonly #rigTasks = new RigTasks();
+  readonly #rigTasks = new RigTasks(() => this.isDead);
   readonly #calls = new DyingCalls();
   /** The source's state, kept between runs of the rig. */
   readonly #sourceState = memorySourceState();

@@ -17,6 +17,9 @@ export class RigTasks {
   goOn = false;
   #count = 0;
 
+  /** `isDead`: the run was broken off. As a process that is dead, it tells nobody how its tasks end, where the next run goes on with them. */
+  constructor(private readonly isDead: () => boolean) {}
+
   /** Resolves with the task's failure, or null; a verification with its result. */
   async offer(spec: TaskSpec, queue: TaskQueue): Promise<unknown> {
     const id = `task-${++this.#count}`;
@@ -35,7 +38,9 @@ export class RigTasks {
         claim,
         progress: () => {},
         done: (result?: TaskResult) => end(result ?? null),
-        failed: end,
+        failed: (error: MillraceError) => {
+          if (!this.goOn || !this.isDead()) end(error);
+        },
       };
       const open: RigTask = { task, isClaimed: false };
       this.#open.set(id, open);
