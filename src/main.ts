@@ -6,7 +6,6 @@ import { addServiceCommands } from "./cli/cli.ts";
 import { readSettings } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
 import { createLog } from "./log.ts";
-import { serveUntilStopped } from "./serve-until-stopped.ts";
 import { defaults, logLevels, type ServeFlags, settingTable } from "./setting-table.ts";
 
 const { version } = manifest;
@@ -108,6 +107,8 @@ async function serve(flags: ServeFlags): Promise<void> {
       readable,
       write: (line) => process.stdout.write(line),
     });
+    // The other commands take a tenth of the time without what the service loads.
+    const { serveUntilStopped } = await import("./serve-until-stopped.ts");
     process.exitCode = await serveUntilStopped(settings, log, version);
   } catch (error) {
     const { code, message } = toMillraceError(error);
