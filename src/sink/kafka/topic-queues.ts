@@ -16,8 +16,8 @@ interface TableQueues {
 
 export class TopicQueues {
   readonly #queues = new Map<string, readonly PartitionQueue[]>();
-  /** By topic, and then by table. */
-  readonly #tables = new Map<string, Map<string, TopicTable>>();
+  /** By topic, the first of its tables. Others that share it are the same in all that the template names. */
+  readonly #firstTables = new Map<string, { readonly name: string; readonly table: TopicTable }>();
 
   constructor(
     private readonly settings: Pick<KafkaSettings, "config" | "database" | "topics">,
@@ -77,13 +77,11 @@ export class TopicQueues {
         "invalid_topic_name",
         `The topic of table ${name} would be ${topic}, which holds checkpoints.`,
       );
-    const sharing = this.#tables.get(topic) ?? new Map<string, TopicTable>();
-    sharing.set(name, table);
-    this.#tables.set(topic, sharing);
+    const first = this.#firstTables.getOrInsertComputed(topic, () => ({ name, table }));
     const { topic_name_template: template, topic_options: options } = this.settings.config;
-    if (topicCollisions(template, [...sharing.values()], options.naming_mode).length === 0) return;
+    if (topicCollisions(template, [first.table, table], options.naming_mode).length === 0) return;
     const text =
-      `Tables ${[...sharing.keys()].join(" and ")} would share topic ${topic}, as characters that Kafka does not take are replaced. ` +
+      `Tables ${first.name} and ${name} would share topic ${topic}, as characters that Kafka does not take are replaced. ` +
       'Set topic_options.naming_mode to "Unicode", or exclude one of them.';
     throw new MillraceError("invalid_topic_name", text);
   }

@@ -1,4 +1,5 @@
-// A partition has one queue in a session, however many ask for it at once: two would both count its messages from 0.
+// A partition has one queue in a session, however many ask for it at once: two would both count its messages from 0. And thousands of tables may
+// share a topic.
 
 import { expect, test } from "bun:test";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
@@ -26,4 +27,20 @@ test("all who ask while a topic is made get the same queues", async () => {
   await prepared;
   expect((await second).queues).toBe((await first).queues);
   expect((await queues.ofTable(orders)).queues).toBe((await first).queues);
+});
+
+test("ten thousand tables share a topic, and one of them that must not is refused", async () => {
+  const topics = { ensure: async (asked: readonly string[]) => new Map(asked.map((topic) => [topic, 3])) };
+  const of = (topic_name_template: string) => {
+    const config = { ...settings.config, topic_name_template };
+    return new TopicQueues({ ...settings, config }, { topics } as never);
+  };
+  const tables = Array.from({ length: 10_000 }, (_, i) => relation(`t${i}`, [["id", 20, "bigint"]]));
+  const began = performance.now();
+  await of("all").prepare(tables);
+  expect(performance.now() - began).toBeLessThan(1_000);
+  const [one, other] = ["a b", "a?b"].map((schema) => relation("t", [["id", 20, "bigint"]], { schema }));
+  const apart = of("{schema}");
+  await apart.prepare([...tables, one!]);
+  await expect(apart.prepare([other!])).rejects.toThrow('Tables "a b".t and "a?b".t would share topic a_b');
 });
