@@ -14,6 +14,8 @@ interface Chain {
   readonly entries: Place[];
   /** The highest version in it. */
   most: number;
+  /** No message has a row from before one of an earlier message: a version is found by halving. */
+  isRising: boolean;
 }
 
 interface Place {
@@ -25,8 +27,9 @@ interface Place {
 
 class ParkedTable {
   readonly places = new Map<string, Place>();
+  readonly inOrder: Place[] = [];
   readonly chains = new Map<number, Chain>();
-  readonly wide: Chain = { entries: [], most: 0 };
+  readonly wide = emptyChain();
 }
 
 export class ParkedIndex {
@@ -62,6 +65,7 @@ export class ParkedIndex {
     const { hashes, firstVersions, minVersion } = entry;
     const place = { entry, order: this.#order++, first: minVersion };
     table.places.set(entry.id, place);
+    table.inOrder.push(place);
     if (entry.isWide) append(table.wide, place);
     else
       hashes.forEach((hash, i) => {
@@ -72,8 +76,12 @@ export class ParkedIndex {
   /** The one row of the message has this version now. */
   setVersion(entry: ParkedEntry, version: number): void {
     Object.assign(entry, { minVersion: version, maxVersion: version });
-    const place = this.#tables.get(tableKey(entry.schema, entry.table))?.places.get(entry.id);
-    if (place) Object.assign(place, { first: version });
+    const table = this.#tables.get(tableKey(entry.schema, entry.table));
+    const place = table?.places.get(entry.id);
+    if (!table || !place) return;
+    Object.assign(place, { first: version });
+    const chains = entry.isWide ? [table.wide] : entry.hashes.map((hash) => chainOf(table, hash));
+    for (const chain of chains) chain.isRising = false;
   }
 
   remove(entry: ParkedEntry): void {
@@ -81,11 +89,13 @@ export class ParkedIndex {
     this.#bytes -= entry.bytes;
     const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name)!;
+    const { order } = table.places.get(entry.id)!;
     table.places.delete(entry.id);
-    if (entry.isWide) drop(table.wide, entry);
+    drop(table.inOrder, order);
+    if (entry.isWide) drop(table.wide.entries, order);
     for (const hash of entry.isWide ? [] : entry.hashes) {
       const chain = table.chains.get(hash);
-      if (chain && drop(chain, entry)) table.chains.delete(hash);
+      if (chain && drop(chain.entries, order)) table.chains.delete(hash);
     }
     if (table.places.size === 0) this.#tables.delete(name);
   }
@@ -119,7 +129,7 @@ export class ParkedIndex {
     if (!found) return null;
     const isAhead = (place: Place | undefined) => place !== undefined && place.first < row.version;
     if (row.hashes.length === 0) {
-      const [first] = found.places.values();
+      const [first] = found.inOrder;
       return isAhead(first) ? first!.entry : null;
     }
     if (isAhead(found.wide.entries[0])) return found.wide.entries[0]!.entry;
@@ -142,7 +152,7 @@ export class ParkedIndex {
       (chain) =>
         chain !== undefined &&
         version <= chain.most &&
-        chain.entries.some(({ entry }) => !entry.isOfCopy && hasVersion(entry, version)),
+        mayHave(chain, version).some(({ entry }) => !entry.isOfCopy && hasVersion(entry, version)),
     );
   }
 
@@ -180,7 +190,7 @@ export class ParkedIndex {
     if (!table) return [];
     const next = new Set<ParkedEntry>();
     if (removed.isWide) {
-      for (const { entry } of table.places.values()) {
+      for (const { entry } of table.inOrder) {
         next.add(entry);
         if (entry.isWide) break;
       }
@@ -207,7 +217,7 @@ export class ParkedIndex {
     if (entry.isWide) {
       // One without a key waits for all. An earlier one without a key has waited for those before it.
       if (before.length > 0) return before;
-      for (const other of table.places.values()) {
+      for (const other of table.inOrder) {
         if (!isBefore(other)) break;
         before.push(other.entry);
       }
@@ -227,21 +237,48 @@ function hasVersion({ minVersion, maxVersion, versions }: ParkedEntry, version: 
   return versions?.includes(version) ?? version === minVersion;
 }
 
+/** Those of the chain that the version lies within; where these are not told by their order, all. */
+function mayHave({ entries, isRising }: Chain, version: number): readonly Place[] {
+  if (!isRising) return entries;
+  const from = firstPlace(entries, ({ entry }) => entry.maxVersion >= version);
+  return entries.slice(
+    from,
+    firstPlace(entries, ({ entry }) => entry.minVersion > version),
+  );
+}
+
+/** The index of the first place that it is so of, as it is of all behind that. */
+function firstPlace(places: readonly Place[], isSo: (place: Place) => boolean): number {
+  let [from, to] = [0, places.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isSo(places[middle]!)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
+}
+
+function emptyChain(): Chain {
+  return { entries: [], most: 0, isRising: true };
+}
+
 function chainOf(table: ParkedTable, hash: number): Chain {
-  const chain = table.chains.get(hash) ?? { entries: [], most: 0 };
+  const chain = table.chains.get(hash) ?? emptyChain();
   table.chains.set(hash, chain);
   return chain;
 }
 
 function append(chain: Chain, place: Place): void {
   chain.entries.push(place);
+  chain.isRising &&= place.entry.minVersion >= chain.most;
   chain.most = Math.max(chain.most, place.entry.maxVersion);
 }
 
 /** Returns whether nothing is left. */
-function drop({ entries }: Chain, entry: ParkedEntry): boolean {
-  const at = entries.findIndex((place) => place.entry === entry);
-  if (at === 0) entries.shift();
-  else if (at > 0) entries.splice(at, 1);
-  return entries.length === 0;
+function drop(places: Place[], order: number): boolean {
+  const at = firstPlace(places, (place) => place.order >= order);
+  if (places[at]?.order !== order) return places.length === 0;
+  if (at === 0) places.shift();
+  else places.splice(at, 1);
+  return places.length === 0;
 }

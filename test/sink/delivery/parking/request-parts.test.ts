@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { partRows, partText } from "../../../../src/connector/parking.ts";
 import { divideRequest } from "../../../../src/sink/delivery/parking/divide-request.ts";
 import { ParkedIndex } from "../../../../src/sink/delivery/parking/parked-index.ts";
@@ -197,4 +198,47 @@ test("a hundred thousand parked messages take little, and are found at once", ()
   for (const entry of [...index.all()]) index.remove(entry);
   expect(performance.now() - began).toBeLessThan(2_000);
   expect([index.size, index.bytes]).toEqual([0, 0]);
+});
+
+const single = (n: number, hash: number | null, version = n): ParkedEntry => ({
+  ...{ id: `of ${n}`, schema: "public", table: "t", hashes: hash === null ? [] : [hash] },
+  ...{ isWide: hash === null, minVersion: version, maxVersion: version, versions: null, firstVersions: null },
+  ...{ isOfCopy: false, bytes: 10 },
+});
+
+test.each([
+  ["a key", 7],
+  ["a table without a key", null],
+] as const)(
+  "what comes again of %s, and what is discarded of it, is found among fifty thousand messages in a moment",
+  (_, hash) => {
+    const index = new ParkedIndex();
+    const entries = Array.from({ length: 50_000 }, (_, n) => single(n, hash));
+    for (const entry of entries) index.add(entry);
+    const hashes = hash === null ? [] : [hash];
+    const holds = (version: number) => index.holds("public", "t", { hashes, version });
+    const began = performance.now();
+    for (let n = 40_000; n < 50_000; n++) if (!holds(n) || holds(n + 0.5)) throw new Error(`row ${n}`);
+    expect(performance.now() - began).toBeLessThan(500);
+    for (const entry of entries.toReversed()) {
+      index.remove(entry);
+      index.freed(entry);
+    }
+    expect([index.size, performance.now() - began < 1_000]).toEqual([0, true]);
+  },
+);
+
+test("a message is found by the version of its row where versions do not rise, and where one is another by now", () => {
+  const index = new ParkedIndex();
+  const holds = (version: number) => index.holds("public", "t", { hashes: [7], version });
+  const entries = [5, 3, 9, 4].map((version, n) => single(n, 7, version));
+  for (const entry of entries) index.add(entry);
+  expect([3, 4, 5, 6, 9].map(holds)).toEqual([true, true, true, false, true]);
+  const rising = new ParkedIndex();
+  for (const n of [10, 20, 30]) rising.add(single(n, 7));
+  rising.setVersion(rising.get("of 30")!, 15);
+  const isThere = (version: number) => rising.holds("public", "t", { hashes: [7], version });
+  expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, true, false]);
+  rising.remove(rising.get("of 20")!);
+  expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, false, false]);
 });
