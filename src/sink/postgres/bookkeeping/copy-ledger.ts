@@ -14,6 +14,8 @@ type Name = Pick<Relation, "schema" | "name">;
 
 export class CopyLedger {
   readonly #byName = new Map<string, TableCopyRecord>();
+  /** The names of a table's records, by its OID. */
+  readonly #names = new Map<number, Set<string>>();
 
   constructor(
     private readonly connectorId: string,
@@ -23,11 +25,31 @@ export class CopyLedger {
 
   load(records: Iterable<TableCopyRecord>): void {
     this.#byName.clear();
+    this.#names.clear();
     for (const record of records) this.add(record);
   }
 
   add(record: TableCopyRecord): void {
-    this.#byName.set(qualifiedName(record), record);
+    const name = qualifiedName(record);
+    this.#nameless(name);
+    this.#byName.set(name, record);
+    this.#names.getOrInsertComputed(tableIdOf(record), () => new Set()).add(name);
+  }
+
+  #remove(name: string): void {
+    this.#nameless(name);
+    this.#byName.delete(name);
+  }
+
+  #nameless(name: string): void {
+    const before = this.#byName.get(name);
+    if (before) this.#names.get(tableIdOf(before))?.delete(name);
+  }
+
+  /** The valid copies of the table with this OID. */
+  #ofTable(tableId: number): readonly TableCopyRecord[] {
+    const records = [...(this.#names.get(tableId) ?? [])].map((name) => this.#byName.get(name)!);
+    return records.filter((record) => record.point > zeroLsn);
   }
 
   holds(relation: Relation): boolean {
@@ -71,7 +93,7 @@ export class CopyLedger {
 
   /** As `isUnproved`, by the table's OID. */
   isUnprovedById(tableId: number): boolean {
-    return this.#byName.values().some((record) => record.isUnproved && countsFor(record, tableId));
+    return this.#ofTable(tableId).some(({ isUnproved }) => isUnproved);
   }
 
   /** The OIDs of those. */
@@ -92,7 +114,7 @@ export class CopyLedger {
 
   /** The point of the table's valid copy; null: there is none. */
   pointOf(tableId: number): Lsn | null {
-    return this.#byName.values().find((record) => countsFor(record, tableId))?.point ?? null;
+    return this.#ofTable(tableId)[0]?.point ?? null;
   }
 
   stateOf(relation: Relation): CopyState {
@@ -142,10 +164,10 @@ export class CopyLedger {
     await renameCopy(client, this.connectorId, record, { ...to, targets });
     const there = this.#byName.get(qualifiedName(to));
     this.undo.changed(() => {
-      this.#byName.delete(qualifiedName(to));
+      this.#remove(qualifiedName(to));
       for (const before of [there, record]) if (before) this.add(before);
     });
-    this.#byName.delete(qualifiedName(from));
+    this.#remove(qualifiedName(from));
     this.add({ ...record, schema: to.schema, name: to.name, targets });
   }
 
@@ -187,7 +209,7 @@ export class CopyLedger {
   recordOf(relation: Relation): TableCopyRecord | null {
     const own = this.#byName.get(qualifiedName(relation));
     if (own && countsFor(own, relation.id)) return own;
-    return this.#byName.values().find((record) => countsFor(record, relation.id)) ?? null;
+    return this.#ofTable(relation.id)[0] ?? null;
   }
 }
 

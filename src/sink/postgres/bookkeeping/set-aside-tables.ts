@@ -88,11 +88,15 @@ export class SetAsideTables {
 
   /** Skips the table's changes from `since` on, and voids its copy. In a transaction of its own: durable on return. */
   async add(client: Client, relation: Relation, refusal: MigrationRefused, since: Lsn): Promise<void> {
+    await this.#add(client, relation, refusal, since);
+    this.#reportAll();
+  }
+
+  async #add(client: Client, relation: Relation, refusal: MigrationRefused, since: Lsn): Promise<void> {
     const { why: reason, commands, column } = refusal;
     await this.#recordSetAside(client, relation, { reason, commands, column }, since);
     this.#waiting.set(relation.id, relation);
     this.#ready.delete(relation.id);
-    this.#reportAll();
   }
 
   async #recordSetAside(
@@ -133,11 +137,12 @@ export class SetAsideTables {
     this.#ready = new Set(missing.map(({ relation }) => relation.id));
     const refusals = await check(missing.map(({ relation }) => this.#checkable(relation)));
     const waiting = new Set<TableShape>();
+    const unreadableById = new Map(unreadable.map((each) => [each.table.relation.id, each]));
     for (const [i, table] of missing.entries()) {
       const { relation } = table;
       const refusal = refusals[i];
-      const denied = unreadable.find((other) => other.table.relation.id === relation.id);
-      if (refusal) await this.add(client, relation, refusal, since);
+      const denied = unreadableById.get(relation.id);
+      if (refusal) await this.#add(client, relation, refusal, since);
       else if (denied) {
         const { reason, isDue } = denied;
         const column = this.nullColumnOf(relation);

@@ -3,7 +3,7 @@
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
-import type { Relation } from "../../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import { keyNumbers } from "../schema/key-migration.ts";
 import {
@@ -37,6 +37,8 @@ interface ShapeRow {
 
 export class ShapeLedger {
   readonly #records = new Map<number, ShapeRecord>();
+  /** OIDs of tables, by the names that the tables have at the sink. */
+  readonly #ids = new Map<string, number>();
 
   constructor(
     private readonly connectorId: string,
@@ -51,7 +53,7 @@ export class ShapeLedger {
     );
     this.forget();
     for (const { table_id: tableId, since, key_numbers: key, ...row } of rows) {
-      this.#records.set(tableId, { ...row, tableId, key, since: parseLsn(since) });
+      this.#put({ ...row, tableId, key, since: parseLsn(since) });
     }
   }
 
@@ -61,8 +63,9 @@ export class ShapeLedger {
   }
 
   /** The known table that has the name at the sink; null: there is none. */
-  named({ schema, name }: Pick<Relation, "schema" | "name">): ShapeRecord | null {
-    return this.#records.values().find((record) => record.schema === schema && record.name === name) ?? null;
+  named(name: Pick<Relation, "schema" | "name">): ShapeRecord | null {
+    const id = this.#ids.get(qualifiedName(name));
+    return id === undefined ? null : this.of({ id });
   }
 
   /** Records that `table` follows the relation. Durable with the open transaction. */
@@ -77,29 +80,43 @@ export class ShapeLedger {
 
   /** Adds what another session has recorded and committed. */
   add(record: ShapeRecord): void {
-    for (const { tableId } of this.#othersNamed(record)) this.#records.delete(tableId);
-    this.#records.set(record.tableId, record);
+    const other = this.#otherNamed(record);
+    if (other) this.#remove(other);
+    this.#put(record);
   }
 
-  #othersNamed({ tableId, schema, name }: ShapeRecord): readonly ShapeRecord[] {
-    return [...this.#records.values()].filter(
-      (other) => other.schema === schema && other.name === name && other.tableId !== tableId,
-    );
+  #put(record: ShapeRecord): void {
+    const before = this.of({ id: record.tableId });
+    if (before) this.#remove(before);
+    this.#records.set(record.tableId, record);
+    this.#ids.set(qualifiedName(record), record.tableId);
+  }
+
+  #remove(record: ShapeRecord): void {
+    const name = qualifiedName(record);
+    this.#records.delete(record.tableId);
+    if (this.#ids.get(name) === record.tableId) this.#ids.delete(name);
+  }
+
+  /** Another table that has the record's name. */
+  #otherNamed(record: ShapeRecord): ShapeRecord | null {
+    const named = this.named(record);
+    return named?.tableId === record.tableId ? null : named;
   }
 
   forget(): void {
     this.#records.clear();
+    this.#ids.clear();
   }
 
   async #write(client: Client, record: ShapeRecord): Promise<void> {
     await writeShape(client, this.connectorId, record);
     const { tableId } = record;
     const before = this.#records.get(tableId);
-    const displaced = this.#othersNamed(record);
+    const displaced = this.#otherNamed(record);
     this.undo.changed(() => {
-      for (const other of displaced) this.#records.set(other.tableId, other);
-      if (before) this.#records.set(tableId, before);
-      else this.#records.delete(tableId);
+      this.#remove(record);
+      for (const each of [displaced, before]) if (each) this.#put(each);
     });
     this.add(record);
   }

@@ -36,11 +36,14 @@ where table_claim.connector_id <> excluded.connector_id`;
 
 /**
  * Voids the former owner's copies of these targets. Later the claims alone would not tell it that somebody else wrote there: that connector may
- * have released the target or be gone. Old records without targets are all voided.
+ * have released the target or be gone. Old records without targets are all voided. Targets are looked up in a hash table: as a join each of an
+ * owner's copies is compared with each of its targets.
  */
 const voidSql = `
-update millrace.table_copy c set point_lsn = '0/0' from unnest($1::text[], $2::text[]) as t(owner, target)
-where c.connector_id = t.owner and (c.targets = '{}' or c.targets[cardinality(c.targets)] = t.target)`;
+with taken as (select * from unnest($1::text[], $2::text[]) as t(owner, target))
+update millrace.table_copy c set point_lsn = '0/0'
+where (c.connector_id, c.targets[cardinality(c.targets)]) in (select owner, target from taken)
+  or c.targets = '{}' and c.connector_id in (select owner from taken)`;
 
 const releaseSql = `
 delete from millrace.table_claim c where connector_id = $1 and not exists (
