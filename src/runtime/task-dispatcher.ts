@@ -44,6 +44,8 @@ export class TaskDispatcher {
   /** Claimed by the current attempt, with its progress. */
   readonly #running = new Map<string, RunningTask>();
   readonly #closed = new AbortController();
+  /** It is yet to look for tasks that are due: for one more, it need not do so twice. */
+  #willDispatch = false;
   #timer: Timer | undefined;
   #work: Promise<void> = Promise.resolve();
 
@@ -80,7 +82,10 @@ export class TaskDispatcher {
 
   /** A task may be due: a new one, or one whose retry time has come. Or one that runs was cancelled. */
   dispatch(): void {
+    if (this.#willDispatch) return;
+    this.#willDispatch = true;
     this.#enqueue(async () => {
+      this.#willDispatch = false;
       await this.#endCancelled();
       await this.#offerDue();
     });
@@ -137,17 +142,17 @@ export class TaskDispatcher {
   }
 
   failed(taskId: string, error: MillraceError): void {
-    this.#ended(taskId, ({ progress }) => this.#fail(taskId, error, progress));
+    this.#ended(taskId, async ({ progress }) => {
+      await this.#fail(taskId, error, progress);
+      await this.#offerDue();
+    });
   }
 
   #ended(taskId: string, store: (task: RunningTask) => Promise<void>): void {
     const task = this.#running.get(taskId);
     if (!task) return;
     this.#running.delete(taskId);
-    this.#enqueue(async () => {
-      await store(task);
-      await this.#offerDue();
-    });
+    this.#enqueue(() => store(task));
   }
 
   /** Resolves when everything so far is stored. What cannot be stored now is corrected by the next start. */

@@ -148,6 +148,25 @@ test.each([true, false])(
   },
 );
 
+test("all pending tasks are looked through once for many that have come, and not for each that is done", async () => {
+  let looks = 0;
+  const dispatcher = dispatcherOver({
+    pending: (connectorId) => {
+      looks += 1;
+      return store.pending(connectorId);
+    },
+  });
+  const run = attempt();
+  dispatcher.attach(run);
+  for (let times = 0; times < 100; times++) dispatcher.dispatch();
+  await waitFor("the offer", () => run.offers.length === 1);
+  await dispatcher.claim(taskId);
+  dispatcher.done(taskId, null);
+  await dispatcher.close();
+  expect(looks).toBeLessThanOrEqual(2);
+  expect((await stored()).state).toBe("Done");
+});
+
 test("an end that is stored twice, because the first response was lost, is not an error", async () => {
   let changes = 0;
   const dispatcher = dispatcherOver({

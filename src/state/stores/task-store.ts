@@ -187,9 +187,10 @@ function duplicateTask(error: unknown): MillraceError | null {
   return new MillraceError("conflict", "An identical task is pending or running: this one is not needed.");
 }
 
+/** What is no UUID is the id of no task. */
 function oneTask(connectorId: string, taskId: string) {
-  // Compared as text, because a client's task id need not be a UUID.
-  return and(eq(tasks.connectorId, connectorId), sql`${tasks.id}::text = ${taskId}`);
+  const isOne = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(taskId);
+  return and(eq(tasks.connectorId, connectorId), isOne ? eq(tasks.id, taskId) : sql`false`);
 }
 
 function read(row: Row): Task {
