@@ -7,11 +7,13 @@ import { hasSameKey, isFollowed, type ShapeRecord } from "../bookkeeping/shape-l
 import { type FollowedColumn, followedColumns } from "./table-migration.ts";
 
 /**
- * Whether the target follows the relation's shape. A guessed relation counts only if the source's table still has that shape. `now`: the
- * source's table as of the last refresh.
+ * Whether the target follows the relation's shape. A guessed relation counts only if the source's table still has that shape, and a copy did
+ * not bring it ahead of these rows: they may have an earlier column of the same name. `now`: the source's table as of the last refresh. `at`: the
+ * commit LSN of the rows.
  */
-export function isAsFollowed(shape: ShapeRecord, relation: Relation, now: Relation | null): boolean {
-  return isFollowed(shape, relation) && !(relation.isGuess && now && !isFollowed(shape, now));
+export function isAsFollowed(shape: ShapeRecord, relation: Relation, now: Relation | null, at: Lsn): boolean {
+  const isUnclear = relation.isGuess && (at < shape.since || (now !== null && !isFollowed(shape, now)));
+  return isFollowed(shape, relation) && !isUnclear;
 }
 
 /** Whether a relation of another shape is known to be later than the target's. `at`: the commit LSN of its rows. */

@@ -127,7 +127,8 @@ export class TableRegistry {
     if (known) return known;
     const shape = this.shapes.of(relation);
     const isOlder = this.#olderShape(relation, at) === "taken as it is";
-    if (shape && !isOlder && !this.#isAsFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
+    if (shape && !isOlder && !this.#isAsFollowed(shape, relation, at))
+      this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
       const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -154,8 +155,8 @@ export class TableRegistry {
   /** A copy brought a later shape, and no other is made instead of applying these changes. Null: it is not later, or the table is copied again. */
   #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
-    const isCopiedAgain = this.makesCopies && !this.naming.isShared(relation);
-    if (!shape || at >= shape.since || isCopiedAgain || this.#isAsFollowed(shape, relation)) return null;
+    if (!shape || at >= shape.since || this.#isAsFollowed(shape, relation, at)) return null;
+    if (this.makesCopies && !this.naming.isShared(relation)) return null;
     return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
@@ -209,10 +210,7 @@ export class TableRegistry {
     );
   }
 
-  /**
-   * Whether a target has followed another shape than that of the last refresh. It may be an older shape, whose rows were still on their way at
-   * the refresh. The stream need not announce what came after it, so a refresh must look for tables that are behind.
-   */
+  /** Whether a target has followed an older shape than that of the last refresh. The stream need not announce that again: a refresh must look. */
   takeRefreshDue(): boolean {
     const isDue = this.#isRefreshDue;
     this.#isRefreshDue = false;
@@ -285,8 +283,8 @@ export class TableRegistry {
     this.warn(missing);
   }
 
-  #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
-    return isAsFollowed(shape, relation, this.#catalog.shapeOf(relation.id)?.relation ?? null);
+  #isAsFollowed(shape: ShapeRecord, relation: Relation, at: Lsn): boolean {
+    return isAsFollowed(shape, relation, this.#catalog.shapeOf(relation.id)?.relation ?? null, at);
   }
 
   /** Throws unless the relation's shape is known to be later than the target's. Otherwise a copy is needed. */
