@@ -1,6 +1,7 @@
 // A task copies a table that was altered, while changes from before that are still behind the stream.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -67,6 +68,26 @@ test("without copies of its own the connector goes on, warns of the deletes, and
   await pair.source("insert into t values (502, 502, 'new')");
   await waitFor("the stream", async () => (await pair.sink("select from t where c = 502")).length === 1);
   expect(await pair.snapshot("t", true)).toBeNull();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("the table leaves the catalog then, by another name: its changes are left out, and the connector goes on", async () => {
+  const hidden: Catalog["schemas"][number]["tables"][number] = {
+    name: "hidden",
+    columns: [],
+    action: "Exclude",
+    history_enabled: false,
+  };
+  const schemas: Catalog["schemas"] = [{ name: "public", tables: [hidden], action: "Include" }];
+  const catalog: Catalog = { name: "any", default_action: "Include", schemas };
+  await using pair = await copiedAhead({ source: { catalog } });
+  await pair.crash();
+  await pair.source("alter table t rename to hidden; insert into u values (2)");
+  pair.start();
+  await pair.expectSame("select id from u order by id");
+  // It comes back.
+  await pair.source("alter table hidden rename to t");
   await pair.expectEqual();
   await pair.stop();
 });

@@ -31,9 +31,20 @@ export class CopiedChanges {
   /** Whether change `i` is in its table's copy already. `table`: as it was prepared, if it was. Called for each row. */
   has(relation: Relation, table: PreparedTable | undefined, i: number): boolean {
     const copy = table?.copy ?? this.known.copyOf(relation);
-    if (copy.kind === "none" || this.#since >= copy.point || this.commitLsn(i) >= copy.point) return false;
+    if (copy.kind === "none") return !table && this.#isWithoutCopy(relation, i);
+    if (this.#since >= copy.point || this.commitLsn(i) >= copy.point) return false;
     if (copy.kind === "exact" || (copy.first !== null && this.commitLsn(i) < copy.first)) return true;
     return !table && this.#isSuperseded(relation, i);
+  }
+
+  /** The copy that brought the later shape does not count any more, and the run makes no other. */
+  #isWithoutCopy(relation: Relation, i: number): boolean {
+    if (!this.known.isSuperseded(relation, this.commitLsn(i))) return false;
+    this.warn(
+      `Changes of ${qualifiedName(relation)} from before it was altered are left out, as its rows at the sink were copied later, and the copy ` +
+        "does not count any more: create a Snapshot task for the table, unless it is gone or left out by the catalog.",
+    );
+    return true;
   }
 
   /** The later copy has the changed rows, but it was merged: it did not delete rows that are gone. */

@@ -156,7 +156,8 @@ export class TableRegistry {
   #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
     if (!shape || at >= shape.since || this.#isAsFollowed(shape, relation, at)) return null;
-    if (this.makesCopies && !this.naming.isShared(relation)) return null;
+    // A table that is gone or not selected is not copied.
+    if (this.makesCopies && !this.naming.isShared(relation) && this.#catalog.shapeOf(relation.id) !== null) return null;
     return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
