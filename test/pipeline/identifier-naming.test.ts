@@ -301,3 +301,20 @@ test("a merged table that was altered again before its copy is not copied in cir
   expect(pair.warnings.join()).toContain("Rows of public.orders that were deleted");
   await pair.stop();
 });
+
+test("a table is renamed into a merged one while the stream is behind: changes under its former name stop nothing", async () => {
+  await using pair = await rig(fivetran(), true);
+  await pair.source(`create table o (id int primary key, a int); insert into o values (1, 1), (2, 2);
+    create table "T" (id int primary key, a int); insert into "T" values (11, 1)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.stop();
+  await pair.source("update o set a = 3 where id = 1");
+  await pair.source("alter table o rename to t; insert into t values (3, 3)");
+  pair.start();
+  const both = 'select id, a from t union all select id, a from "T" order by 1';
+  await expectSame(pair, both, "select id, a from t order by 1");
+  await pair.source('insert into t values (4, 4); insert into "T" values (12, 2)');
+  await expectSame(pair, both, "select id, a from t order by 1");
+  await pair.stop();
+});

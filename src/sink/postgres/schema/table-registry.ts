@@ -156,8 +156,9 @@ export class TableRegistry {
   #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
     if (!shape || at >= shape.since || this.#isAsFollowed(shape, relation, at)) return null;
-    // A table that is gone or not selected is not copied.
-    if (this.makesCopies && !this.naming.isShared(relation) && this.#catalog.shapeOf(relation.id) !== null) return null;
+    // A copy into a shared target cannot delete rows, and a table that is gone or not selected gets none.
+    const isShared = this.naming.isShared(relation) || this.naming.isShared(shape);
+    if (this.makesCopies && !isShared && this.#catalog.shapeOf(relation.id) !== null) return null;
     return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
