@@ -112,9 +112,9 @@ export function isSystemSchema(schema: string): boolean {
  */
 export function selectTable(catalog: Catalog, schema: string, table: string): boolean {
   if (isSystemSchema(schema)) return false;
-  const listedSchema = catalog.schemas.find((candidate) => candidate.name === schema);
+  const listedSchema = named(catalog.schemas, schema);
   if (!listedSchema) return catalog.default_action === "Include";
-  const listedTable = listedSchema.tables.find((candidate) => candidate.name === table);
+  const listedTable = named(listedSchema.tables, table);
   if (listedTable) return listedTable.action === "Include";
   if (listedSchema.action === "Exclude") return false;
   if (listedSchema.tables.length === 0) return true;
@@ -143,13 +143,26 @@ export function hashedColumns(catalog: Catalog, schema: string, table: string): 
 }
 
 function findColumn(catalog: Catalog, schema: string, table: string, column: string) {
-  return findTable(catalog, schema, table)?.columns.find((candidate) => candidate.name === column);
+  return named(findTable(catalog, schema, table)?.columns ?? [], column);
 }
 
 function findTable(catalog: Catalog, schema: string, table: string) {
-  return catalog.schemas
-    .find((candidate) => candidate.name === schema)
-    ?.tables.find((candidate) => candidate.name === table);
+  return named(named(catalog.schemas, schema)?.tables ?? [], table);
+}
+
+/** Of lists in catalogs, which are not changed. A catalog may list ten thousand tables, and is asked of each. */
+const indexes = new WeakMap<readonly object[], ReadonlyMap<string, unknown>>();
+
+/** The first one of this name. */
+function named<Entry extends { readonly name: string }>(
+  list: readonly Entry[],
+  name: string,
+): Entry | undefined {
+  const byName = indexes.getOrInsertComputed(
+    list,
+    () => new Map(list.toReversed().map((entry) => [entry.name, entry])),
+  );
+  return byName.get(name) as Entry | undefined;
 }
 
 /** Whether the catalog asks for the history of a table; null: it does not list the table. It may list ten thousand: they are looked through once. */

@@ -38,9 +38,9 @@ function lacks(names: string): string {
 }
 
 function missingNames(catalog: Catalog, shapes: readonly TableShape[]): string | null {
-  const missing = namedTables(catalog).filter(
-    ({ schema, name }) =>
-      !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
-  );
-  return missing.length === 0 ? null : listedNames(missing.map((table) => qualifiedName(table)));
+  const present = new Set(shapes.map(({ relation }) => qualifiedName(relation)));
+  const missing = namedTables(catalog)
+    .map((table) => qualifiedName(table))
+    .filter((name) => !present.has(name));
+  return missing.length === 0 ? null : listedNames(missing);
 }

@@ -164,9 +164,8 @@ export class SourcePublications {
     shapes: readonly SourceTable[],
   ): Promise<readonly SourceTable[]> {
     const { catalog, partitions_as_root: viaRoot } = this.config;
-    const wanted = namedTables(catalog);
-    const isNamed = ({ relation }: TableShape) =>
-      wanted.some((table) => table.schema === relation.schema && table.name === relation.name);
+    const wanted = new Set(namedTables(catalog).map((table) => qualifiedName(table)));
+    const isNamed = ({ relation }: TableShape) => wanted.has(qualifiedName(relation));
     const warn = (reason: string | null) => this.context.events.warning("publication", reason);
     this.#members = await this.#readMembers(client, name);
     return await publishedTables(client, name, this.#members, shapes, viaRoot, isNamed, warn);

@@ -119,9 +119,9 @@ export function silentChange(
   followsShapes: boolean,
 ): SilentChange | null {
   const known = new Map(before.columns.map((column) => [column.number, column]));
-  const files = after.storage.split(" ");
+  const files = new Set(after.storage.split(" "));
   // A partition that came new is no rewrite.
-  const isRewritten = before.storage.split(" ").some((file) => !files.includes(file));
+  const isRewritten = before.storage.split(" ").some((file) => !files.has(file));
   const changes = after.columns.flatMap((column): readonly SilentChange[] => {
     if (column.isDropped) return [];
     const old = known.get(column.number);

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { silentChange } from "../../../../src/source/postgres/shapes/column-changes.ts";
 import {
   attachedPartitions,
   hasLostRows,
@@ -87,4 +88,17 @@ test("a partition is fit if the old row that it sends contains the root's key", 
   expect(unfit(null, true, whole)).toBeNull();
   // Only inserts are carried anyway.
   expect(unfit(null, false, { ...root, replicaIdentity: "nothing" })).toBeNull();
+});
+
+test("a rewrite of one of ten thousand partitions is found in a moment, and a new partition is none", () => {
+  const files = Array.from({ length: 10_000 }, (_, i) => String(1_000_000 + i));
+  const column = (version: string) => ({
+    ...{ number: 1, name: "v", version, hasAddedValue: false, formerNames: [], seenAt: null },
+  });
+  const before = { columns: [column("1")], storage: files.join(" ") };
+  const after = (storage: readonly string[]) => ({ columns: [column("2")], storage: storage.join(" ") });
+  const began = performance.now();
+  expect(silentChange(before, after([...files, "7"]), true)).toBeNull();
+  expect(silentChange(before, after(files.with(-1, "7")), true)?.reason).toBe("column v was rewritten");
+  expect(performance.now() - began).toBeLessThan(300);
 });
