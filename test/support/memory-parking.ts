@@ -136,7 +136,7 @@ export class MemoryParking {
       wanted: asked.map(({ message }) => message.id),
       askedUntil: asked.length === 0 ? null : String(until),
       discarded: [...this.kept.values()]
-        .filter(({ state, ended = 0 }) => state === "discarded" && ended >= Number(discardedSince ?? 0))
+        .filter(({ state, ended = 0 }) => state === "discarded" && ended > Number(discardedSince ?? 0))
         .map(({ message }) => message.id),
       discardedUntil: String(this.#clock),
     };

@@ -169,8 +169,8 @@ export async function lockMessages(transaction: Database, connectorId: string): 
 }
 
 /**
- * The time of a wish: later than that of every one before. Those of a connector are made one after the other, so that a run that has seen
- * one has seen all of an earlier time.
+ * The time of a wish: later than that of every one before, also in milliseconds, which is how that of a discard is kept. Those of a connector are
+ * made one after the other, so that a run that has seen one has seen all of an earlier time.
  */
 export async function nextTime(transaction: Database, connectorId: string): Promise<string> {
   await lockMessages(transaction, connectorId);
@@ -178,7 +178,7 @@ export async function nextTime(transaction: Database, connectorId: string): Prom
   const [row] = await rowsOf<{ at: string }>(
     transaction,
     sql`select greatest(clock_timestamp(), (select max(asked_at) + interval '1 microsecond' ${ofConnector} and asked_at is not null),
-      (select max(ended_at) ${ofConnector} and state <> 'parked' and state = 'discarded'))::text as at`,
+      (select max(ended_at) + interval '1 millisecond' ${ofConnector} and state <> 'parked' and state = 'discarded'))::text as at`,
   );
   return row!.at;
 }

@@ -176,11 +176,10 @@ export class RunParking {
   ): Promise<ParkedWishes> {
     const asked = sql`from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
       and asked_at is not null ${askedSince === null ? sql`` : sql`and asked_at > ${askedSince}::timestamptz`}`;
-    // The time of a discard is kept in milliseconds: another one may have the same.
     const since =
       discardedSince === null ? sql`clock_timestamp() - ${toldFor}` : sql`${discardedSince}::timestamptz`;
     const gone = sql`from ${parkedMessages} where connector_id = ${connectorId}
-      and state <> 'parked' and state = 'discarded' and ended_at >= ${since}`;
+      and state <> 'parked' and state = 'discarded' and ended_at > ${since}`;
     const [row] = await rowsOf<WishesRow>(
       this.database,
       sql`select (select coalesce(json_agg(id order by sequence), '[]') ${asked})::text as wanted,

@@ -223,6 +223,23 @@ for (const kind of databaseKinds) {
       expect((await look(null, discardedUntil)).discarded).toEqual([idOf(1)]);
     });
 
+    test("a discard is told once, however many there are in a moment", async () => {
+      const { park, look } = await connector("once");
+      await park(...Array.from({ length: 30 }, (_, n) => message(n, { hashes: [n] })));
+      const told: string[] = [];
+      let since: string | null = null;
+      for (let n = 0; n < 30; n++) {
+        await state.parked.discard("once", { id: idOf(n) }, "ann");
+        if (n % 3 > 0) continue;
+        const { discarded, discardedUntil } = await look(null, since);
+        told.push(...discarded);
+        since = discardedUntil;
+      }
+      told.push(...(await look(null, since)).discarded);
+      expect(told.toSorted()).toEqual(Array.from({ length: 30 }, (_, n) => idOf(n)));
+      expect((await look(null, (await look(null, since)).discardedUntil)).discarded).toEqual([]);
+    });
+
     test("a message without a key: all of its table waits behind it", async () => {
       const { park, look } = await connector("wide");
       await park(message(1, { isWide: true, hashes: [] }), message(2), message(3, { table: "others" }));

@@ -53,8 +53,6 @@ export class ParkedRetry implements RetryView {
   #askedUntil: string | null = null;
   /** When the last of those that were discarded was; null: nobody has looked yet. */
   #discardedUntil: string | null = null;
-  /** Of the last look: the next one is told some of them again. */
-  #discarded: ReadonlySet<string> = new Set();
   /** It is being noted that all were tried. */
   #noting: Promise<void> | null = null;
   #isStopping = false;
@@ -167,7 +165,6 @@ export class ParkedRetry implements RetryView {
     const { wanted, askedUntil } = wishes;
     this.#discardedUntil = wishes.discardedUntil;
     for (const id of wishes.discarded) this.#drop(id);
-    this.#discarded = new Set(wishes.discarded);
     for (const entry of entries.takeReleased()) if (entries.parked.get(entry.id)) this.#want(entry);
     if (askedUntil !== null) this.#askedUntil = askedUntil;
     for (const id of wanted) {
@@ -181,7 +178,7 @@ export class ParkedRetry implements RetryView {
   #drop(id: string): void {
     const entry = this.options.entries.parked.get(id);
     if (!entry) {
-      const replacement = this.#discarded.has(id) ? null : this.#replacement(id);
+      const replacement = this.#replacement(id);
       if (replacement) this.#want(replacement);
       return;
     }
