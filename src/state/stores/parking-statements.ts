@@ -61,7 +61,7 @@ export async function putMessages(
         committed timestamptz, attempts jsonb, uncertain bool, replaces uuid)
     ), gone as (
       delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
-      and id in (select replaces from given where replaces is not null) returning id, cause, attempts, asked_at
+      and id = any (array(select replaces from given where replaces is not null)) returning id, cause, attempts, asked_at
     ) insert into ${parkedMessages}
     (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
       is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)

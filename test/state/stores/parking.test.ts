@@ -223,6 +223,23 @@ for (const kind of databaseKinds) {
       expect((await look(null, discardedUntil)).discarded).toEqual([idOf(1)]);
     });
 
+    test("messages are parked, and leave, beside thousands of others in a moment", async () => {
+      const { park } = await connector("beside");
+      const { database } = state.parking as unknown as { readonly database: Database };
+      await database.execute(sql`insert into millrace.parked_messages (connector_id, id, state, cause, schema_name, table_name, keys, hashes,
+          is_wide, rows, bytes, min_version, max_version, is_of_copy, committed_at, attempts, parked_at, is_passed)
+        select 'beside', ('018bcfe5-6800-7000-8000-' || lpad(i::text, 12, '0'))::uuid, 'parked', 'refused', 'public', 'orders', '[]', array[i],
+          false, 1, 26, i, i, false, now(), '[]', now(), false from generate_series(1, 10000) i`);
+      const messages = Array.from({ length: 200 }, (_, n) => message(20_000 + n));
+      const ids = messages.map(({ id }) => id);
+      const began = performance.now();
+      await park(...messages);
+      await park(message(30_000, { replaces: idOf(7) }), message(30_001, { replaces: idOf(8) }));
+      await state.parking.answer("beside", { kind: "delivered", ids }, null);
+      expect(performance.now() - began).toBeLessThan(1_000);
+      expect((await state.parked.totals(null)).get("beside")?.messages).toBe(10_000);
+    });
+
     test("a discard is told once, however many there are in a moment", async () => {
       const { park, look } = await connector("once");
       await park(...Array.from({ length: 30 }, (_, n) => message(n, { hashes: [n] })));
