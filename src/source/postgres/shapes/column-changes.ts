@@ -177,12 +177,20 @@ function changeOf(
 
 const warned = (reason: string): SilentChange => ({ reason, isCopiedAgain: false });
 
-/** The warning, with the task that fixes it. */
+/** What changes were left out as the table had this name. */
+export function leftOutAs(name: Pick<Relation, "schema" | "name">): string {
+  return `${leftOut} ${qualifiedName(name)}, a name that the catalog leaves out`;
+}
+
+const leftOut = "changes were made while it was called";
+
+/** The warning, with the task that fixes it. Among changes that were left out may be deletes. */
 export function silentChangeWarning(relation: Relation, change: string): string {
   const { schema, name } = relation;
+  const truncate = change.startsWith(leftOut) ? { truncate: true } : {};
   return (
     `Table ${qualifiedName(relation)}: ${change}, which no change event tells. Rows that were there before may differ at ` +
     `the sink. Create a Snapshot task to repair it: POST …/tasks ` +
-    JSON.stringify({ Snapshot: { schema, name } })
+    JSON.stringify({ Snapshot: { schema, name, ...truncate } })
   );
 }

@@ -2,9 +2,15 @@
 // copy has made the table right.
 
 import type { Lsn } from "../../../change/lsn.ts";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import type { Relation } from "../../../change/relation.ts";
 import type { SourceState } from "../../source-state.ts";
-import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
+import {
+  leftOutAs,
+  type RememberedTable,
+  remember,
+  silentChange,
+  silentChangeWarning,
+} from "./column-changes.ts";
 import { type ColumnHistory, columnHistory } from "./column-history.ts";
 import type { StreamedShape } from "./relation-description.ts";
 import type { SourceTable } from "./table-shapes.ts";
@@ -82,8 +88,7 @@ export class SilentChanges {
    */
   recordSkipped({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): boolean {
     if (!this.#tables.has(id)) return false;
-    const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
-    this.state.set(warningKey(id), change);
+    this.state.set(warningKey(id), leftOutAs(then));
     this.#lastFound.set(id, ++this.#found);
     this.#isUnsaved = true;
     this.#warn();
