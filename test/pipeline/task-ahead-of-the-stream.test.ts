@@ -19,6 +19,11 @@ interface Ahead {
   readonly changes: readonly string[];
 }
 
+function catalogWith(table: Catalog["schemas"][number]["tables"][number]): Catalog {
+  const schemas: Catalog["schemas"] = [{ name: "public", tables: [table], action: "Include" }];
+  return { name: "any", default_action: "Include", schemas };
+}
+
 const tables = "create table t (id int primary key, a int, b text)";
 const rows = "insert into t select g, g, 'row' from generate_series(1, 500) g";
 const each = (sql: string) => `do $$ begin for i in 1..500 loop ${sql}; commit; end loop; end $$`;
@@ -73,14 +78,7 @@ test("without copies of its own the connector goes on, warns of the deletes, and
 });
 
 test("the table leaves the catalog then, by another name: its changes are left out, and the connector goes on", async () => {
-  const hidden: Catalog["schemas"][number]["tables"][number] = {
-    name: "hidden",
-    columns: [],
-    action: "Exclude",
-    history_enabled: false,
-  };
-  const schemas: Catalog["schemas"] = [{ name: "public", tables: [hidden], action: "Include" }];
-  const catalog: Catalog = { name: "any", default_action: "Include", schemas };
+  const catalog = catalogWith({ name: "hidden", columns: [], action: "Exclude", history_enabled: false });
   await using pair = await copiedAhead({ source: { catalog } });
   await pair.crash();
   await pair.source("alter table t rename to hidden; insert into u values (2)");
@@ -88,6 +86,23 @@ test("the table leaves the catalog then, by another name: its changes are left o
   await pair.expectSame("select id from u order by id");
   // It comes back.
   await pair.source("alter table hidden rename to t");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a column comes to the catalog then, and without copies of its own the connector goes on and names a task", async () => {
+  const columns: { name: string; action: "Exclude" }[] = [{ name: "b", action: "Exclude" }];
+  const source = { catalog: catalogWith({ name: "t", columns, action: "Include", history_enabled: false }) };
+  await using pair = await copiedAhead({ skipSnapshots: true, source });
+  await pair.crash();
+  await pair.source("insert into u values (2)");
+  pair.reconfigure({ catalog: catalogWith({ ...source.catalog.schemas[0]!.tables[0]!, columns: [] }) });
+  pair.start();
+  await pair.expectSame("select id from u order by id");
+  const isTold = (reason: string) =>
+    reason.includes("Changes of public.t from before") && reason.includes("task with truncate");
+  await waitFor("the warning", () => pair.warnings.some(isTold));
+  expect(await pair.snapshot("t", true)).toBeNull();
   await pair.expectEqual();
   await pair.stop();
 });

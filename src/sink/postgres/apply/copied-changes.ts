@@ -42,7 +42,7 @@ export class CopiedChanges {
     if (!this.known.isSuperseded(relation, this.commitLsn(i))) return false;
     this.warn(
       `Changes of ${qualifiedName(relation)} from before it was altered are left out, as its rows at the sink were copied later, and the copy ` +
-        "does not count any more: create a Snapshot task for the table, unless it is gone or left out by the catalog.",
+        "does not count any more: create a Snapshot task with truncate for the table, unless it is gone or left out by the catalog.",
     );
     return true;
   }
