@@ -236,17 +236,25 @@ for (const kind of databaseKinds) {
       expect(await state.tasks.find("cut", "not-a-uuid' or true --")).toBeNull();
     });
 
-    test.skipIf(kind !== "postgres")("finds one of thirty thousand tasks by its id alone", async () => {
-      await state.connectors.insert(storedConnector("long"));
-      const { id } = await state.tasks.create("long", task("orders"));
-      await over.query?.(
-        `insert into millrace.tasks (id, connector_id, state, spec, spec_key, attempt, rows, bytes, estimated_rows, created_at)
-         select gen_random_uuid(), 'long', 'Done', '{}', i, 0, 0, 0, 0, now() from generate_series(1, 30000) i`,
-      );
-      const began = performance.now();
-      for (let times = 0; times < 300; times++) expect((await state.tasks.find("long", id))?.id).toBe(id);
-      expect(performance.now() - began).toBeLessThan(1_000);
-    });
+    // The embedded one would take long to store them.
+    if (kind === "postgres") {
+      test("finds one of thirty thousand tasks as fast as a lone one", async () => {
+        const findMs = async (connectorId: string) => {
+          const { id } = await state.tasks.create(connectorId, task("orders"));
+          const began = performance.now();
+          for (let times = 0; times < 200; times++)
+            expect((await state.tasks.find(connectorId, id))?.id).toBe(id);
+          return performance.now() - began;
+        };
+        for (const id of ["lone", "long"]) await state.connectors.insert(storedConnector(id));
+        await over.query?.(
+          `insert into millrace.tasks (id, connector_id, state, spec, spec_key, attempt, rows, bytes, estimated_rows, created_at)
+           select gen_random_uuid(), 'long', 'Done', '{}', i, 0, 0, 0, 0, now() from generate_series(1, 30000) i`,
+        );
+        const lone = await findMs("lone");
+        expect(await findMs("long")).toBeLessThan(4 * lone);
+      });
+    }
 
     test("keeps the last of many concurrent saves of a sink record", async () => {
       await state.connectors.insert(storedConnector("sunk-a"));
