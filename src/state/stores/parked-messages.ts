@@ -13,6 +13,7 @@ import type {
 import { type Database, rowsOf, stored } from "../database.ts";
 import { leases } from "../replica-tables.ts";
 import { parkedMessages } from "../schema.ts";
+import { listed } from "./parking-statements.ts";
 
 interface Row {
   readonly sequence: string;
@@ -141,7 +142,7 @@ export class ParkedMessages {
           ) select count(*)::float8 as count, coalesce(json_agg(id), '[]')::text as ids from gone`,
       );
       if (!row || row.count === 0) return 0;
-      await transaction.execute(followers(connectorId, row.ids ?? "[]", at));
+      await transaction.execute(followers(connectorId, JSON.parse(row.ids ?? "[]") as string[], at));
       return row.count;
     });
     return await stored(discard);
@@ -187,12 +188,11 @@ export async function nextTime(transaction: Database, connectorId: string): Prom
  * Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. Keys are looked up in a
  * hash table, whatever the server believes of how many there are: as a join they may be compared each with each.
  */
-function followers(connectorId: string, gone: string, at: string): SQL {
-  const ids = sql`select value::uuid from json_array_elements_text(${gone}::json)`;
+function followers(connectorId: string, gone: readonly string[], at: string): SQL {
   const ofTable = sql`(p.schema_name, p.table_name)`;
   return sql`with gone as (
       select schema_name, table_name, hashes, is_wide from ${parkedMessages}
-      where connector_id = ${connectorId} and id in (${ids})
+      where connector_id = ${connectorId} and id = any (${listed(gone)})
     ), keys as (select schema_name, table_name, one.hash from gone, unnest(hashes) as one (hash) where not is_wide)
     update ${parkedMessages} as p set asked_at = ${at}::timestamptz
     where p.connector_id = ${connectorId} and p.state = 'parked' and (

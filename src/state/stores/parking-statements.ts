@@ -117,3 +117,8 @@ export async function sweep(
 export function oneParked(connectorId: string, id: string): SQL {
   return sql`connector_id = ${connectorId} and id = ${id}::uuid and state = 'parked'`;
 }
+
+/** An array, so that the index is asked for each: without statistics, as in an embedded state, a join may compare each with all that is parked. */
+export function listed(ids: readonly string[]): SQL {
+  return sql`array(select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
+}

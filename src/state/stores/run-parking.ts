@@ -16,7 +16,7 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
 import { lockMessages, nextTime } from "./parked-messages.ts";
-import { oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
+import { listed, oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
@@ -202,11 +202,6 @@ export class RunParking {
     );
     return row?.body ? new Uint8Array(Buffer.from(row.body, "base64")) : null;
   }
-}
-
-/** An array, so that the index is asked for each: without statistics, as in an embedded state, a join may compare each with all that is parked. */
-function listed(ids: readonly string[]): SQL {
-  return sql`array(select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
 }
 
 function entryOf(row: EntryRow): ParkedPage["entries"][number] {
