@@ -1,7 +1,9 @@
 // Publishes tables in spite of locks: tables that are published already do not wait for one that somebody has locked.
 
+import type { TableShape } from "../change/relation.ts";
 import { untilAborted } from "../change/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { PreparedTables } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 
 /** How long to wait before a locked table is tried again. */
@@ -31,4 +33,18 @@ export async function publishWhenUnlocked(
     waits(locked.message);
     await untilAborted(Bun.sleep(lockedRetryMs), stop);
   }
+}
+
+export function isUnpublished({ coverage }: TableShape): boolean {
+  return coverage?.isUnpublished === true;
+}
+
+/**
+ * The missing tables that can be copied while others are still to be published. An unpublished one cannot: changes after its copy would be missed.
+ * Neither can one whose rows may refer to its rows.
+ */
+export function withoutUnpublished({ missing, isOrdered = false }: PreparedTables): readonly TableShape[] {
+  const first = missing.findIndex(isUnpublished);
+  if (isOrdered && first >= 0) return missing.slice(0, first);
+  return missing.filter((table) => !isUnpublished(table));
 }

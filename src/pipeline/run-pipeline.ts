@@ -18,7 +18,7 @@ import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
 import { MissingCopies, published } from "./copy/missing-copies.ts";
 import { CountedChanges } from "./counted-changes.ts";
-import { lockedRetryMs, publishUnlessLocked } from "./locked-tables.ts";
+import { isUnpublished, lockedRetryMs, publishUnlessLocked, withoutUnpublished } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import type { PipelineRequest } from "./pipeline-request.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -140,7 +140,7 @@ class PipelineRun {
     const { tables } = found;
     const prepared = await copies.prepare(tables);
     const locked = point === null ? await this.#publish(source) : null;
-    const ready = this.#withoutLocked(prepared, locked);
+    const ready = this.#ready(prepared, locked);
     // While no table has a copy the stream would bring nothing of use: blocking copies are faster. Once one has, its changes must not wait.
     const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
     const doesStreamRun = this.request.initialized && !isBeginning && this.request.work === "changes";
@@ -263,10 +263,10 @@ class PipelineRun {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     const locked = await this.#publish(source);
-    await this.#health.within(() => copies.makeForStream(tables, this.#withoutLocked(prepared, locked)));
+    await this.#health.within(() => copies.makeForStream(tables, this.#ready(prepared, locked)));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
-    const lacking = new Set(prepared.missing.map(({ relation }) => relation.id));
+    const lacking = new Set(prepared.missing.filter(isUnpublished).map(({ relation }) => relation.id));
     this.#copyBlocker = ({ relation }) => (lacking.has(relation.id) ? locked : null);
     // They were read before. A task's copy of a table that nobody publishes would hold the stream up.
     return locked === null ? tables.map(published) : tables;
@@ -281,9 +281,10 @@ class PipelineRun {
     return locked;
   }
 
-  /** No table is copied before it is published: changes after the copy would be missed. */
-  #withoutLocked(prepared: PreparedTables, locked: MillraceError | null): PreparedTables {
-    return locked && !this.request.skipSnapshots ? { ...prepared, missing: [] } : prepared;
+  /** With the missing tables that can be copied now. `locked`: why nothing was published; null: all are. */
+  #ready(prepared: PreparedTables, locked: MillraceError | null): PreparedTables {
+    if (locked === null || this.request.skipSnapshots) return prepared;
+    return { ...prepared, missing: withoutUnpublished(prepared) };
   }
 
   /** A table that is about to be copied gets its shape with the copy. */

@@ -1,9 +1,13 @@
 // Tables that somebody locks before they are published: nobody waits for them, neither the stream nor whoever wants another table.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { WebhookLife } from "../support/webhook-life.ts";
+import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../support/webhook-rig.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -45,6 +49,64 @@ test("before the beginning, and while others stream", async () => {
   await rig.expectEqual();
   expect(rig.phases.at(-1)?.health.kind).toBe("heartbeat");
   await rig.stop();
+});
+
+test("while a table has got a key, it is copied when its updates are published, too", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "lockedkey",
+    { source: "create table k (id int not null, v text)" },
+    { isSupervised: true },
+  );
+  await rig.source("insert into k values (1, 'old')");
+  await rig.expectSame("select id, v from k");
+  await rig.stop();
+  await rig.source("alter table k add primary key (id); create table c (id int primary key)");
+  await using holder = await rig.sourceSession();
+  await holder.query("begin; lock table c in share mode");
+  rig.start();
+  await rig.untilRealtime();
+  expect(await rig.snapshot("k", false)).toMatchObject({ code: "table_locked" });
+  expect(rig.copies.map(({ table }) => table)).toEqual(["k"]);
+  await rig.source("update k set v = 'new'");
+  await holder.query("commit");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+test("while a webhook gets another one again, which is hashed from here on", async () => {
+  const database = "locked_hook";
+  await server.createDatabase(database);
+  const sql = (text: string) => server.query<object>(text, database);
+  await sql("create table a (id int primary key, v text); insert into a values (1, 'x')");
+  await using receiver = await WebhookReceiver.start();
+  const store = new RecordStore();
+  const begun = { yes: false };
+  const start = (source: Partial<PostgresSourceConfig>) =>
+    WebhookLife.start(server.connection(database), webhookConnector(receiver.url), store, begun, source);
+  const has = (path: string, text: string) => () =>
+    receiver.deduplicated.some((request) => request.path === path && request.body.includes(text));
+  let life = await start({});
+  await waitFor("the row", has("/public/a", '"x"'));
+  await life.stop();
+  await sql("create table c (id int primary key); insert into c values (7)");
+  await using holder = await server.connect(database);
+  await holder.query("begin; lock table c in share mode");
+  const columns = [{ name: "v", action: "Include" as const, hash: {} }];
+  const tables = [{ name: "a", action: "Include" as const, history_enabled: false, columns }];
+  life = await start({
+    catalog: {
+      name: "any",
+      default_action: "Include",
+      column_hashing: { algorithm: "Sha256", salt: "" },
+      schemas: [{ name: "public", action: "Include", tables }],
+    },
+  });
+  await waitFor("the hashed row", has("/public/a", new Bun.CryptoHasher("sha256").update("x").digest("hex")));
+  expect(has("/public/c", "7")()).toBe(false);
+  await holder.query("commit");
+  await waitFor("the other table", has("/public/c", "7"));
+  await life.stop();
 });
 
 test("a partition, while its root is copied", async () => {

@@ -17,6 +17,8 @@ interface Ahead {
   readonly rows: string;
   /** What is still behind the stream when the task copies the table. */
   readonly changes: readonly string[];
+  /** Called before these changes. */
+  readonly before?: (pair: PipelineRig) => Promise<void>;
 }
 
 function catalogWith(table: Catalog["schemas"][number]["tables"][number]): Catalog {
@@ -39,7 +41,10 @@ const deleted: Ahead = {
 };
 
 /** A task has copied the table `t`, and the stream is behind that. */
-async function copiedAhead(options: RigOptions, { tables, rows, changes }: Ahead = deleted) {
+async function copiedAhead(
+  options: RigOptions,
+  { tables, rows, changes, before = async () => {} }: Ahead = deleted,
+) {
   const id = crypto.randomUUID().slice(0, 8);
   const some = { isSupervised: true, maxBufferedRows: 7, ...options };
   const source = `${tables}; create table u (id int primary key)`;
@@ -51,6 +56,7 @@ async function copiedAhead(options: RigOptions, { tables, rows, changes }: Ahead
   const copied: Promise<unknown>[] = [];
   pair.beforePoint = async () => {
     if (copied.length > 0) return;
+    await before(pair);
     copied.push(pair.snapshot("t", false));
     for (const sql of changes) await pair.source(sql);
   };
@@ -61,6 +67,21 @@ async function copiedAhead(options: RigOptions, { tables, rows, changes }: Ahead
 
 test("the table is copied again, and the stream waits for that", async () => {
   await using pair = await copiedAhead({});
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("the table is copied again while somebody has locked another one, which waits to be published", async () => {
+  await using locks = new AsyncDisposableStack();
+  const before = async (pair: PipelineRig) => {
+    await pair.source("create table v (id int primary key); insert into v values (1)");
+    const holder = locks.use(await pair.sourceSession());
+    await holder.query("begin; lock table v in share mode");
+  };
+  await using pair = await copiedAhead({}, { ...deleted, before });
+  await pair.expectSame("select id from t order by id", 10_000);
+  expect(pair.warnings.some((reason) => reason.includes("public.v is locked"))).toBe(true);
+  await locks.disposeAsync();
   await pair.expectEqual();
   await pair.stop();
 });

@@ -48,10 +48,11 @@ export async function withOwnCoverage(
   return tables.map((table) => {
     const member = byTable.get(table.relation.id);
     const isWhole = table.facts.every(({ name }) => member?.columns?.includes(name) ?? true);
+    const lacksUpdates = sendsUpdates(table) && member?.publication === ownPublications(base).appendOnly;
     const coverage = {
       excluded: table.coverage?.excluded ?? [],
       isListed: hasLists && columnListOf(table) !== null,
-      isUnpublished: member === undefined || member.isFiltered || !isWhole,
+      isUnpublished: member === undefined || member.isFiltered || !isWhole || lacksUpdates,
     };
     return { ...table, coverage };
   });
@@ -186,6 +187,11 @@ export interface Alteration {
 
 type Options = Omit<PublicationState, "oid">;
 
+/** Whether the table belongs to the publication of tables whose rows can be identified. */
+function sendsUpdates({ relation, insertsOnly }: SourceTable): boolean {
+  return isIdentified(relation) && !insertsOnly;
+}
+
 /**
  * The statements after which the connector's own publications contain exactly `tables`, with their column lists.
  * `present`: those that exist.
@@ -199,10 +205,10 @@ export async function planPublications(
 ): Promise<readonly Alteration[]> {
   const { identified, appendOnly } = ownPublications(base);
   const members = await readMembers(client, base);
-  const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
+  const insertsOnly = tables.filter((table) => !sendsUpdates(table));
   const wanted = [
-    { name: identified, operations: "insert update delete truncate", tables: tables.filter(isWhole) },
-    { name: appendOnly, operations: "insert truncate", tables: tables.filter((each) => !isWhole(each)) },
+    { name: identified, operations: "insert update delete truncate", tables: tables.filter(sendsUpdates) },
+    { name: appendOnly, operations: "insert truncate", tables: insertsOnly },
   ];
   return wanted.flatMap(({ tables: listed, ...options }) =>
     alterationsOf(
