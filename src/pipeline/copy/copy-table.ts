@@ -6,7 +6,7 @@ import { RangesLeft, type TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { CopyChunk, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import type { CopyChunk, Settled, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import { concurrently } from "../concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
@@ -126,9 +126,18 @@ export async function finishCopy(
     if (left === "incomplete") await complete();
     return left;
   };
+  return (await untilNothingIsLeft(betweenBatches, piece, signal)) === "incomplete";
+}
+
+/** Does the sink's work piece by piece, each between two batches. Waits where a table of the sink is locked. */
+async function untilNothingIsLeft(
+  betweenBatches: CopyEnvironment["betweenBatches"],
+  piece: () => Promise<Settled | "incomplete">,
+  signal: AbortSignal,
+): Promise<"all" | "incomplete"> {
   while (true) {
     const left = await betweenBatches(piece, signal);
-    if (left === "all" || left === "incomplete") return left === "incomplete";
+    if (left === "all" || left === "incomplete") return left;
     if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
   }
 }
@@ -179,16 +188,8 @@ async function copyChunk(
       await read(source, reading, (chunk) => copy.take({ ...chunk, ...told }));
     });
   });
-  if (doesStreamRun) await settle(environment, of);
+  if (doesStreamRun) await untilNothingIsLeft(environment.betweenBatches, () => copy.settle(), signal);
   return performance.now() - beganMs;
-}
-
-async function settle({ betweenBatches }: CopyEnvironment, { copy, signal }: StartedTable): Promise<void> {
-  while (true) {
-    const left = await betweenBatches(() => copy.settle(), signal);
-    if (left === "all") return;
-    if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
-  }
 }
 
 interface Reading extends Pick<CopyChunk, "table" | "form" | "progress"> {
