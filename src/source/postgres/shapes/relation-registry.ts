@@ -94,7 +94,8 @@ export class RelationRegistry {
    * found.
    */
   announce(message: RelationMessage, at: Lsn, xid: number): void {
-    const keep = this.#keep(message);
+    const leftOut = message.columns.flatMap(({ name }) => (this.leavesOut(message.oid, name) ? name : []));
+    const keep = this.#keep(message, leftOut);
     const last = this.find(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
@@ -104,7 +105,6 @@ export class RelationRegistry {
     // `describe` transforms the relation itself. Whether it is keyless is decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
-    const leftOut = message.columns.flatMap(({ name }) => (this.leavesOut(message.oid, name) ? name : []));
     if (selected) this.#announced.set(relation, { relation, at, xid, leftOut, previous });
     if (this.isInBlock) this.#announcedInProgress.push(relation);
     if (this.isInBlock) this.#announcedSince.delete(message.oid);
@@ -221,11 +221,9 @@ export class RelationRegistry {
     return shape === undefined || shape.relation.isKeyedByHash === true;
   }
 
-  #keep(message: RelationMessage): Uint8Array | null {
-    const kept = message.columns.map(
-      ({ name }) =>
-        this.selection.includesColumn(message.schema, message.name, name) &&
-        !this.leavesOut(message.oid, name),
+  #keep({ schema, name: table, columns }: RelationMessage, leftOut: readonly string[]): Uint8Array | null {
+    const kept = columns.map(
+      ({ name }) => this.selection.includesColumn(schema, table, name) && !leftOut.includes(name),
     );
     return kept.every(Boolean) ? null : Uint8Array.from(kept, Number);
   }
