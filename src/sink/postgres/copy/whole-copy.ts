@@ -24,7 +24,7 @@ import { withRefusedKey } from "../refusals/refused-key.ts";
 import { tracedCopyIn } from "../refusals/traced-copy.ts";
 import { type Fitted, fitTable } from "../schema/table-fit.ts";
 import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
-import { sqlList } from "../schema/target-name.ts";
+import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
@@ -83,40 +83,13 @@ export async function copyIntoTarget(
   const fitted = before && (await fitExisting(client, config, before, request, { ...known, isShared }));
   const { existing, isKeyChanged, key } = fitted ?? { existing: null, isKeyChanged: false, key: null };
   const isEmpty = existing === null || (mode !== "merge" && !(await hasRows(client, existing)));
-  const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
   // In a shared target nobody knows which rows are this table's own, so none is deleted. If the key changed, the old rows cannot be matched.
   const isReplacing = (mode === "replace" || isKeyChanged) && !isShared;
   const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
-  const isTraced = known.isTraced && request.form === "text" && !existing?.isReferred;
-  const take = async (sql: string) =>
-    isTraced
-      ? await tracedCopyIn(client, sql, table.relation, request.chunks)
-      : await copyIn(client, sql, request.chunks);
-  const written = { relation: table.relation, isMerged };
-  let rows: number;
-  if (isEmpty && !isHashed) {
-    const write = () => take(copySql(sqlName(target), columns, request));
-    rows = existing === null ? await write() : await withLateChecks(client, existing, write);
-    request.phase?.("Finishing", null);
-    if (existing === null) await addKeyOf(client, target, table);
-    else await withRefusedKey(client, { ...written, target: existing, rows: existing.ownRows });
-  } else {
-    await client.query(
-      `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
-    );
-    rows = await take(copySql(staging, columns, request));
-    request.phase?.("Writing", null);
-    const into = existing ?? (await readTargetTable(client, target));
-    if (!into) throw new Error("a table is not there after it was made");
-    const { relation } = table;
-    const ofKeys = request.removesAbsent && request.part?.kind === "rows" ? request.part.keys : null;
-    const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
-    await withRefusedKey(client, { ...written, target: into, rows: staging }, () =>
-      withLateChecks(client, into, () => mergeCopy(client, into, merged)),
-    );
-    if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
-  }
+  const landing = { target, existing, isMerged, isKeyAdded: key !== null };
+  const write = isEmpty && !isHashed ? writeToTarget : writeThroughStaging;
+  const rows = await write(client, request, known, landing);
   if (key) await addKey(client, target, key);
   const keys = request.part?.kind === "rows" ? request.part.keys : null;
   if (keys !== null && !(isMerged && known.isCopied)) throw alteredMeanwhile(table);
@@ -131,6 +104,77 @@ export async function copyIntoTarget(
   const isHistoryBehind = toHistory === null;
   const outcome = await recordOutcome(client, connector, table, made, left, existing, keys, isHistoryBehind);
   return { rows, ...outcome };
+}
+
+/** Where the rows of a copy go. */
+interface Landing {
+  readonly target: TargetName;
+  /** Null: the target was made just now. */
+  readonly existing: TargetTable | null;
+  /** Rows that are there stay, but for those of the same key. */
+  readonly isMerged: boolean;
+  /** The target gets its key when the rows are there. */
+  readonly isKeyAdded: boolean;
+}
+
+/** The target is empty. Returns how many rows came. */
+async function writeToTarget(
+  client: Client,
+  request: WholeCopy,
+  known: KnownTable,
+  { target, existing, isMerged }: Landing,
+): Promise<number> {
+  const { relation } = request.table;
+  const write = () => take(client, request, known, existing, sqlName(target));
+  const rows = existing === null ? await write() : await withLateChecks(client, existing, write);
+  request.phase?.("Finishing", null);
+  if (existing === null) await addKeyOf(client, target, request.table);
+  else await withRefusedKey(client, { relation, isMerged, target: existing, rows: existing.ownRows });
+  return rows;
+}
+
+/** As `writeToTarget`: the target has rows, or equal rows of the copy are one. */
+async function writeThroughStaging(
+  client: Client,
+  request: WholeCopy,
+  known: KnownTable,
+  { target, existing, isMerged, isKeyAdded }: Landing,
+): Promise<number> {
+  const { table, part, removesAbsent } = request;
+  const { relation } = table;
+  await client.query(
+    `create temporary table millrace_copy on commit drop as select ${columnsOf(table)} from ${sqlName(target)} with no data`,
+  );
+  const rows = await take(client, request, known, existing, staging);
+  request.phase?.("Writing", null);
+  const into = existing ?? (await readTargetTable(client, target));
+  if (!into) throw new Error("a table is not there after it was made");
+  const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
+  const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
+  await withRefusedKey(client, { relation, isMerged, target: into, rows: staging }, () =>
+    withLateChecks(client, into, () => mergeCopy(client, into, merged)),
+  );
+  if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
+    await addKeyOf(client, target, table);
+  return rows;
+}
+
+/** Takes the rows into `table`, as SQL. After a refusal it finds the row. */
+async function take(
+  client: Client,
+  request: WholeCopy,
+  { isTraced }: KnownTable,
+  existing: TargetTable | null,
+  table: string,
+): Promise<number> {
+  const sql = copySql(table, columnsOf(request.table), request);
+  if (isTraced && request.form === "text" && !existing?.isReferred)
+    return await tracedCopyIn(client, sql, request.table.relation, request.chunks);
+  return await copyIn(client, sql, request.chunks);
+}
+
+function columnsOf({ relation }: TableShape): string {
+  return sqlList(relation.columns.map((column) => column.name));
 }
 
 /**
