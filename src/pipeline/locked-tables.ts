@@ -7,10 +7,10 @@ import type { PreparedTables } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 
 /** How long to wait before a locked table is tried again. */
-export const lockedRetryMs = 1_000;
+const lockedRetryMs = 1_000;
 
 /** Returns the error if a table is locked, so that nothing was published; null: all are published. */
-export async function publishUnlessLocked(source: Source): Promise<MillraceError | null> {
+async function publishUnlessLocked(source: Source): Promise<MillraceError | null> {
   try {
     await source.publish();
     return null;
@@ -32,6 +32,29 @@ export async function publishWhenUnlocked(
     if (locked === null) return;
     waits(locked.message);
     await untilAborted(Bun.sleep(lockedRetryMs), stop);
+  }
+}
+
+/** Publishes, and asks for another call some time later if a table is locked. */
+export class PublishedWhenUnlocked implements Disposable {
+  #retry: Timer | undefined;
+
+  constructor(private readonly again: () => void) {}
+
+  /** Returns why nothing was published now, and whether that was so before. */
+  async publish(
+    source: Source,
+  ): Promise<{ readonly locked: MillraceError | null; readonly wasLocked: boolean }> {
+    const locked = await publishUnlessLocked(source);
+    const wasLocked = this.#retry !== undefined;
+    // One retry waits at a time. The stream stands while it waits for the lock: several would leave the stream no time.
+    clearTimeout(this.#retry);
+    this.#retry = locked === null ? undefined : setTimeout(this.again, lockedRetryMs);
+    return { locked, wasLocked };
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#retry);
   }
 }
 

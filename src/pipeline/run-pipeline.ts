@@ -18,7 +18,7 @@ import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
 import { MissingCopies, published } from "./copy/missing-copies.ts";
 import { CountedChanges } from "./counted-changes.ts";
-import { isUnpublished, lockedRetryMs, publishUnlessLocked, withoutUnpublished } from "./locked-tables.ts";
+import { isUnpublished, PublishedWhenUnlocked, withoutUnpublished } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import type { PipelineRequest } from "./pipeline-request.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -61,8 +61,7 @@ class PipelineRun {
   #isRefreshDue = false;
   /** The LSN that the sink waits for, maybe since before there was a stream. */
   #awaited: Lsn | null = null;
-  /** Fires when a locked table is to be tried again. */
-  #lockedRetry: Timer | undefined;
+  readonly #publishing = new PublishedWhenUnlocked(() => this.#refreshTables());
   /** Why the table cannot be copied now; null: it can. */
   #copyBlocker: (table: TableShape) => MillraceError | null = () => null;
   /** The stream waits for an action that may take long. */
@@ -96,7 +95,7 @@ class PipelineRun {
       request.logWatchMs,
     );
     this.#logWatch = logWatch;
-    using _retry = { [Symbol.dispose]: () => clearTimeout(this.#lockedRetry) };
+    using _publishing = this.#publishing;
     await using sink = request.makeSink(this.#sinkEvents(meter, states));
     this.#health.step("connect to the sink, and read the source's tables");
     try {
@@ -272,12 +271,10 @@ class PipelineRun {
     return locked === null ? tables.map(published) : tables;
   }
 
-  /** Returns the error if a table is locked. Publishing is then tried again by itself, and published tables go on. */
+  /** Returns the error if a table is locked. Published tables go on meanwhile. */
   async #publish(source: Source): Promise<MillraceError | null> {
-    const locked = await publishUnlessLocked(source);
-    const wasLocked = this.#lockedRetry !== undefined;
+    const { locked, wasLocked } = await this.#publishing.publish(source);
     if (locked !== null || wasLocked) this.#health.warn("locked table", locked?.message ?? null);
-    this.#lockedRetry = locked === null ? undefined : setTimeout(() => this.#refreshTables(), lockedRetryMs);
     return locked;
   }
 

@@ -32,6 +32,8 @@ export class StreamEvents implements Disposable {
   readonly #actions: (() => Promise<void>)[] = [];
   /** The last event was an action: a batch that is there comes next. */
   #wasAction = false;
+  /** As `wasAction`, of tables: the stream goes on, however often they are to be read. */
+  #wasTables = false;
   /** Only batches are handed out before it is reached. */
   #cut: Cut | null = null;
   #failure: { readonly error: unknown } | null = null;
@@ -148,7 +150,9 @@ export class StreamEvents implements Disposable {
     const run = isActionNext ? this.#actions.shift() : undefined;
     this.#wasAction = run !== undefined;
     if (run) return { type: "action", run };
-    if (mayInterrupt && (this.#tables === "changed" || this.#isRefreshDue)) {
+    const areTablesNext = mayInterrupt && (typeof this.#batch === "string" || !this.#wasTables);
+    this.#wasTables = areTablesNext && (this.#tables === "changed" || this.#isRefreshDue);
+    if (this.#wasTables) {
       if (this.#tables === "changed") this.#tables = "not watched";
       this.#isRefreshDue = false;
       return { type: "tables" };

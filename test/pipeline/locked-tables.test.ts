@@ -51,6 +51,29 @@ test("before the beginning, and while others stream", async () => {
   await rig.stop();
 });
 
+test("while others are altered again and again, whose rows come all the same", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "lockedmany",
+    { source: "create table a (id int primary key)" },
+    { isSupervised: true },
+  );
+  await rig.source("create table c (id int primary key)");
+  await using holder = await rig.sourceSession();
+  await holder.query("begin; lock table c in share mode");
+  await waitFor("the lock to be told", () =>
+    rig.warnings.some((reason) => reason.includes("public.c is locked")),
+  );
+  for (const column of ["p", "q", "r", "s", "t"]) {
+    await rig.source(`alter table a add column ${column} int`);
+    await rig.source(`insert into a select coalesce(max(id), 0) + 1 from a`);
+    await rig.expectSame(`select id, ${column} from a order by id`, 10_000);
+  }
+  await holder.query("commit");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("while a table has got a key, it is copied when its updates are published, too", async () => {
   await using rig = await PipelineRig.streaming(
     server,

@@ -85,6 +85,20 @@ test("tasks and new tables wait until the stream has caught up, and for the end 
   expect((await events.next(true)).type).toBe("tables");
 });
 
+test("a batch that is there comes before tables that are to be read once more", async () => {
+  const { events, give, caughtUp } = stage();
+  caughtUp.resolve();
+  await Bun.sleep(0);
+  const seen: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    events.refreshTables();
+    if (i === 1) give(emptyBatch("text", lsn(1n)));
+    await Bun.sleep(0);
+    seen.push((await events.next(true)).type);
+  }
+  expect(seen).toEqual(["tables", "batch", "tables", "tables"]);
+});
+
 test("turns come between whole transactions, one for each batch that is there; one that is not wanted any more is left out", async () => {
   const { events, give, caughtUp } = stage();
   caughtUp.resolve();

@@ -79,7 +79,7 @@ test("the table is copied again while somebody has locked another one, which wai
     await holder.query("begin; lock table v in share mode");
   };
   await using pair = await copiedAhead({}, { ...deleted, before });
-  await pair.expectSame("select id from t order by id", 10_000);
+  await pair.expectSame("select id from t order by id", 20_000);
   expect(pair.warnings.some((reason) => reason.includes("public.v is locked"))).toBe(true);
   await locks.disposeAsync();
   await pair.expectEqual();
