@@ -1,6 +1,7 @@
-// Histories of columns whose types the source has made itself, and alters.
+// Histories of columns whose types the source has made itself, and alters, or somebody has chosen at the sink.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { untilTold, withHistory } from "../support/history-tables.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -96,3 +97,31 @@ test("a composite type that loses an attribute: the columns of its old type stay
   ).toEqual([{ a: "(Elm,1)", past: '{"(Oak,2)"}' }]);
   await pair.stop();
 });
+
+test.each([
+  ["a key", "id bigint primary key, v text", "id int primary key, v text", "4000000000, 'new'"],
+  ["a text", "id int primary key, v text", "id int primary key, v varchar(3)", "2, 'longer'"],
+])(
+  "a type at the sink that somebody has chosen, for %s, refuses a value: the SQL that is told mends the history too",
+  async (_, own, atSink, row) => {
+    const begin = `create table t (${own}); insert into t values (1, 'old')`;
+    await using pair = await rig({ isSupervised: false });
+    await pair.source(begin);
+    await pair.sink(`create table t (${atSink})`);
+    pair.start();
+    await untilTold(pair, "id, v", "t_history", 1);
+    await pair.source(`insert into t values (${row}); update t set v = 'two' where v <> 'old'`);
+    const failure = (await pair.ended()) as MillraceError;
+    expect(failure.code).toBe("sink_rejected_rows");
+    expect(failure.table?.commands).toHaveLength(1);
+    await pair.sink(failure.table!.commands[0]!);
+    pair.start();
+    await pair.expectSame("select id::text, v::text from t order by id");
+    const [id, v] = row.split(", ").map((value) => value.replaceAll("'", ""));
+    expect(await untilTold(pair, "id, v", "t_history", 3)).toEqual([
+      "r 1|old",
+      `c ${id}|${v}`,
+      `u ${id}|two`,
+    ]);
+  },
+);

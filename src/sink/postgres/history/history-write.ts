@@ -11,9 +11,9 @@ import type { MergeSession } from "../apply/merge-session.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import { HistoryRefused } from "../refusals/history-refused.ts";
 import { describeRefusedRows } from "../refusals/refused-rows.ts";
+import { isTypeRefused } from "../refusals/refused-table.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
-import { isValueRefused } from "../types/incompatible-type.ts";
 import { timeText } from "./history-body.ts";
 import { historyColumnNames } from "./history-naming.ts";
 import { HistoryRows, type StagedGroup } from "./history-rows.ts";
@@ -85,9 +85,9 @@ async function withHistoryErrors(
     // It was dropped, or a column of it was: it is read again then.
     const isGone = code === sqlState.undefinedTable || code === sqlState.undefinedColumn;
     if (isGone || !refusing.test(code)) throw error;
-    // The source has altered a type since, and the table would refuse the value as well. Where somebody has altered the history, the next run
-    // finds that before it writes.
-    if (isValueRefused(error)) throw describeRefusedRows(error, name, byPlace(columns));
+    // A history has its table's types, so that the table would refuse the value as well, and what mends the table mends the history. Where somebody
+    // has altered the history, the next run finds that before it writes.
+    if (isTypeRefused(error)) throw describeRefusedRows(error, name, byPlace(columns));
     throw new HistoryRefused(name, error);
   }
 }
