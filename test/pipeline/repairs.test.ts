@@ -128,3 +128,58 @@ test.concurrent("a column that the sink computes, and the source sends", async (
   await run(pair, commands);
   await expectBack(pair);
 });
+
+const tu =
+  "create table t (id int primary key); insert into t values (1); create table u2 (id int primary key, v int)";
+const swap = "alter table t rename to x; alter table u2 rename to t; alter table x rename to u2";
+
+test.concurrent.each([
+  [
+    "two tables exchange their names",
+    `${swap}; insert into t values (2, 2); insert into u2 values (3)`,
+    "u2",
+  ],
+  [
+    "the same, and the SQL is run backwards",
+    `${swap}; insert into t values (2, 2); insert into u2 values (3)`,
+    "u2",
+  ],
+  [
+    "a table takes the name that another one leaves",
+    "alter table u2 rename to o; alter table t rename to u2; insert into o values (2, 2); insert into u2 values (3)",
+    "u2",
+  ],
+  [
+    "a new table takes the name that another one leaves, which has no changes",
+    "alter table t rename to o; create table t (id int primary key, z text); insert into t values (2, 'new')",
+    "o",
+  ],
+])("names that millrace may not follow: %s", async (what, sql, now) => {
+  const sink = { migration_strategy: { allowed: [], disable_all: true } };
+  await using pair = await streaming(tu, undefined, { sink });
+  await pair.expectEqual();
+  const oidOf = async (table: string) => (await pair.sink(`select '${table}'::regclass::oid as oid`))[0];
+  const before = await oidOf("t");
+  await pair.source(`begin; ${sql}; commit`);
+  const toldNow = () => pair.setAside.flatMap((table) => table.commands);
+  await waitFor("the commands", () => toldNow().length > 0);
+  const ran = new Set<string>();
+  const isMended = async () => {
+    const next = toldNow().filter((command) => !ran.has(command));
+    for (const command of what.endsWith("backwards") ? next.toReversed() : next) {
+      await pair.sink(command);
+      ran.add(command);
+    }
+    return pair.setAside.length === 0;
+  };
+  await waitFor("no table to be set aside", isMended, { timeoutMs: 30_000 });
+  await pair.expectEqual();
+  // The rows' own table has the name, and none is left over.
+  expect(await oidOf(now)).toEqual(before!);
+  expect(
+    await pair.sink("select relname from pg_class where relname ~ '^millrace_renamed_.*[0-9]$'"),
+  ).toEqual([]);
+  await pair.source(`insert into ${now} values (8)`);
+  await pair.expectEqual();
+  await pair.stop();
+});

@@ -130,10 +130,9 @@ export class SinkTables implements AppliedTables {
     await this.interrupted.sweep(client, tables, (id) => this.underWay.has({ id }));
     const best = await this.registry.refresh(client, tables);
     this.#warnOfFiring();
-    const { connectorId } = this.context;
     await claimTargets(
       client,
-      connectorId,
+      this.context.connectorId,
       [...this.registry.targetsOf(tables), ...this.histories.namesOf(tables)],
       this.ledger,
     );
@@ -259,8 +258,9 @@ export class SinkTables implements AppliedTables {
     unreadable: readonly UnreadableTable[],
     since: Lsn,
   ): Promise<readonly TableShape[]> {
-    const isMissing = (relation: Relation) => !this.ledger.holds(relation) && !this.underWay.has(relation);
-    const missing = tables.filter(({ relation }) => isMissing(relation));
+    const { ledger, underWay, registry } = this;
+    const missing = tables.filter(({ relation }) => !ledger.holds(relation) && !underWay.has(relation));
+    if (missing.length > 0) await this.inTransaction(client, () => registry.renamer.adopt(client, missing));
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.review(client, tables, asked, unreadable, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;

@@ -26,7 +26,13 @@ import {
 } from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
-import { renameRefused } from "./table-rename.ts";
+import {
+  asideName,
+  exchangeRefused,
+  type OccupyingTarget,
+  occupiedRefused,
+  renameRefused,
+} from "./table-rename.ts";
 import { nameTaken } from "./taken-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
@@ -35,8 +41,8 @@ export interface CheckedTable {
   readonly relation: Relation;
   /** The shape that the target follows. */
   readonly known: ShapeRecord | null;
-  /** Another table of ours still has the relation's name at the sink, and will be renamed. */
-  readonly isNameTaken: boolean;
+  /** The target of another table that still has the relation's name at the sink, and will be renamed; null: there is none. */
+  readonly occupying: OccupyingTarget | null;
   /** The next copy replaces all rows. */
   readonly isReplaced: boolean;
   /** A column that must take null. */
@@ -67,14 +73,37 @@ export async function checkMigrations(
   );
   const refusals: (MigrationRefused | null)[] = [];
   for (const [i, table] of tables.entries()) {
-    const target = (table.known && before[i]) ?? (table.isNameTaken ? null : named[i]) ?? null;
+    const own = (table.known && before[i]) ?? null;
+    const free = (table.occupying === null && named[i]) || null;
+    const isNamed = named[i] !== undefined && named[i] !== null;
+    const refusal = strategy.disable_all ? checkName(naming, table, own, isNamed) : null;
+    const target = strategy.disable_all ? (free ?? own) : (own ?? free);
     refusals.push(
-      target === null
-        ? await nameTaken(client, naming.target(table.relation))
-        : await checkMigration(client, strategy, naming, table, target),
+      refusal ??
+        (target === null
+          ? await nameTaken(client, naming.target(table.relation))
+          : await checkMigration(client, strategy, naming, table, target)),
     );
   }
   return refusals;
+}
+
+/** Why the target cannot have the relation's name, where somebody else has to rename it; null: it has it, or is yet to be made. */
+function checkName(
+  naming: TargetNaming,
+  { relation, known, occupying }: CheckedTable,
+  own: TargetTable | null,
+  isNamed: boolean,
+): MigrationRefused | null {
+  const wanted = naming.target(relation);
+  const isOwn = own !== null && sqlName(own.target) === sqlName(wanted);
+  if (!isNamed) return own === null || isOwn ? null : renameRefused(own.target, wanted);
+  // Somebody has made it, or renamed it already.
+  if (occupying === null) return null;
+  const aside = known && naming.target(asideName(known));
+  if (own === null || aside === null || sqlName(own.target) === sqlName(aside))
+    return occupiedRefused(wanted, occupying);
+  return exchangeRefused(own.target, wanted, aside);
 }
 
 async function checkMigration(
@@ -88,8 +117,6 @@ async function checkMigration(
   const { target } = given;
   if (given.isHistory) return historyInTheWay(target);
   const { table, drops } = clearComputed(given, relation, strategy);
-  const wanted = naming.target(relation);
-  if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);
   const isShared = naming.isShared(relation);
   const all = planMigration(table, known, relation, strategy);
   const changes = isShared ? changesOfShared(table, all) : all;

@@ -42,7 +42,7 @@ export class TableRegistry {
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
   #isRefreshDue = false;
-  readonly #renamer: TableRenamer;
+  readonly renamer: TableRenamer;
   /** Numbers of columns in which the source has sent null, by table. */
   readonly #nullable = new Map<number, Set<number>>();
   readonly #staging = new StagingNames();
@@ -60,7 +60,7 @@ export class TableRegistry {
     const { migration_strategy: strategy } = config;
     this.#catalog = new TargetCatalog(naming, strategy, shapes);
     this.computed = new ComputedTargets(strategy, naming, shapes, this.#catalog, warnOfComputed);
-    this.#renamer = new TableRenamer(
+    this.renamer = new TableRenamer(
       strategy,
       naming,
       ledger,
@@ -130,7 +130,7 @@ export class TableRegistry {
     if (shape && !isOlder && !this.#isAsFollowed(shape, relation, at))
       this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
-      const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
+      const isRenamed = !this.naming.isShared(shape) && (await this.renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     }
     await this.types.make(client, relation);
@@ -170,8 +170,8 @@ export class TableRegistry {
     const shape = this.shapes.of(relation);
     const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
     const isFollowing = isBehind && followsName && !this.naming.isShared(shape);
-    if (isFollowing) await this.#renamer.follow(client, shape, relation);
-    else await this.#renamer.vacateName(client, relation);
+    if (isFollowing) await this.renamer.follow(client, shape, relation);
+    else await this.renamer.vacateName(client, relation);
   }
 
   /**
@@ -181,8 +181,8 @@ export class TableRegistry {
   async takeName(client: Client, relation: Relation): Promise<void> {
     const shape = this.shapes.of(relation);
     const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
-    if (!isBehind) return await this.#renamer.vacateName(client, relation);
-    if (!this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation))) return;
+    if (!isBehind) return await this.renamer.vacateName(client, relation);
+    if (!this.naming.isShared(shape) && (await this.renamer.follow(client, shape, relation))) return;
     throw new MillraceError(
       "table_changed",
       `Table ${qualifiedName(relation)} was ${qualifiedName(shape)} before, and the sink has yet to follow: its copy is tried again.`,
@@ -199,7 +199,7 @@ export class TableRegistry {
       known: this.shapes.of(table.relation),
       notNull: this.#catalog.shapeOf(table.relation.id)?.notNull ?? null,
       isReplaced: this.ledger.isVoid(this.shapes.of(table.relation) ?? table.relation),
-      isNameTaken: this.#renamer.occupantOf(table.relation) !== null,
+      occupying: this.renamer.occupyingTarget(table.relation),
     }));
     return await checkMigrations(client, this.config.migration_strategy, this.naming, asked);
   }

@@ -1,7 +1,7 @@
 // Renames a target when its source table is renamed, so that it keeps its rows.
 
 import { type Client, escapeIdentifier } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
@@ -12,6 +12,14 @@ import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
+
+/** A target that has the name which another one is to get. */
+export interface OccupyingTarget {
+  /** The name that makes room. */
+  readonly aside: TargetName;
+  /** Its own table has a copy. Otherwise that one is set aside, and told of by itself. */
+  readonly isCopied: boolean;
+}
 
 export class TableRenamer {
   constructor(
@@ -43,10 +51,35 @@ export class TableRenamer {
     if (occupant) await this.#rename(client, occupant, await this.#unusedName(client, occupant));
   }
 
-  async #unusedName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
+  async #unusedName(client: Client, record: ShapeRecord): Promise<Name> {
+    const aside = asideName(record);
+    // Somebody has given its target that name.
+    if (!(await tableExists(client, this.naming.target(record)))) return aside;
     for (let i = 0; ; i++) {
-      const name = `millrace_renamed_${tableId}${i === 0 ? "" : `_${i}`}`;
-      if (!(await tableExists(client, this.naming.target({ schema, name })))) return { schema, name };
+      const name = { ...aside, name: `${aside.name}${i === 0 ? "" : `_${i}`}` };
+      if (!(await tableExists(client, this.naming.target(name)))) return name;
+    }
+  }
+
+  /** Where millrace may not rename: finds targets that somebody has renamed, as they were told. In the open transaction. */
+  async adopt(client: Client, tables: readonly TableShape[]): Promise<void> {
+    if (!this.strategy.disable_all) return;
+    const isThere = (name: Name) => tableExists(client, this.naming.target(name));
+    const renamed = tables.flatMap(({ relation }) => {
+      const record = this.shapes.of(relation);
+      return record !== null && qualifiedName(record) !== qualifiedName(relation)
+        ? [{ record, relation }]
+        : [];
+    });
+    // First: another one may have the name that it left by now.
+    for (const { record } of renamed) {
+      const aside = asideName(record);
+      if (record.name !== aside.name && (await isThere(aside))) await this.#recordName(client, record, aside);
+    }
+    for (const { relation } of renamed) {
+      const record = this.shapes.of(relation);
+      if (record === null || this.occupantOf(relation) !== null || (await isThere(record))) continue;
+      if (await isThere(relation)) await this.#recordName(client, record, relation);
     }
   }
 
@@ -55,6 +88,14 @@ export class TableRenamer {
     const occupant = this.shapes.named(relation);
     const isOther = occupant !== null && occupant.tableId !== relation.id && this.isPresent(occupant.tableId);
     return isOther ? occupant : null;
+  }
+
+  /** As `occupantOf`, with what is to be told of it. */
+  occupyingTarget(relation: Relation): OccupyingTarget | null {
+    const occupant = this.occupantOf(relation);
+    if (occupant === null) return null;
+    const isCopied = this.copies.pointOf(occupant.tableId) !== null;
+    return { aside: this.naming.target(asideName(occupant)), isCopied };
   }
 
   async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
@@ -66,10 +107,19 @@ export class TableRenamer {
       if (from.schema !== to.schema) await renameClashing(client, from, to.schema);
       for (const sql of renameSql(from, to)) await client.query(sql);
     }
+    await this.#recordName(client, record, name);
+  }
+
+  async #recordName(client: Client, record: ShapeRecord, name: Name): Promise<void> {
     await this.copies.rename(client, record, name);
     await this.shapes.rename(client, record, name);
     this.renamed(record.tableId);
   }
+}
+
+/** Frees the name of the table's target for another one. */
+export function asideName({ schema, tableId }: Pick<ShapeRecord, "schema" | "tableId">): Name {
+  return { schema, name: `millrace_renamed_${tableId}` };
 }
 
 export async function tableExists(client: Client, table: TargetName): Promise<boolean> {
@@ -112,6 +162,21 @@ export function renameSql(from: TargetName, to: TargetName): readonly string[] {
 }
 
 export function renameRefused(from: TargetName, to: TargetName): MigrationRefused {
-  const why = `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source. ${notAllowed}`;
+  const why = `Table ${qualifiedName(from)} at the sink is ${qualifiedName(to)} at the source by now. ${notAllowed}`;
   return new MigrationRefused(why, renameSql(from, to));
+}
+
+/** The name is another target's, which may wait for this one's: each leaves its own first, so that the SQL can be run in any order. */
+export function exchangeRefused(from: TargetName, to: TargetName, aside: TargetName): MigrationRefused {
+  const why =
+    `Table ${qualifiedName(from)} at the sink is ${qualifiedName(to)} at the source by now, and another table has that name at the sink. ` +
+    `${notAllowed} It takes two steps: the second one is told once the name is free.`;
+  return new MigrationRefused(why, renameSql(from, aside));
+}
+
+export function occupiedRefused(target: TargetName, { aside, isCopied }: OccupyingTarget): MigrationRefused {
+  const why = `Table ${qualifiedName(target)} at the sink is that of another table, which was renamed at the source. ${notAllowed}`;
+  return isCopied
+    ? new MigrationRefused(why, renameSql(target, aside))
+    : new MigrationRefused(`${why} That table is set aside as well: run what is told of it first.`, []);
 }
