@@ -1,10 +1,12 @@
-// Histories of columns whose types the source has made itself, and alters, or somebody has chosen at the sink.
+// Histories of columns whose types the source has made itself, and alters, or somebody has chosen at the sink, and of
+// tables that are made anew with other types.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { untilTold, withHistory } from "../support/history-tables.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -125,3 +127,58 @@ test.each([
     ]);
   },
 );
+
+const narrow = "id int primary key, s varchar(5), i int, n numeric(5,2), x text";
+const wide = "id bigint primary key, s text, i bigint, n numeric(12,4), x int";
+const byMonths = `begin; alter table t_history rename to former; create table t_history (like former) partition by range (_sm_committed_at);
+  alter table t_history add primary key (_sm_lsn, _sm_ordinal, _sm_committed_at); create index on t_history (id, _sm_lsn, _sm_ordinal);
+  comment on table t_history is 'made by millrace: every change of a table, never rewritten';
+  create table t_history_rest partition of t_history default;
+  insert into t_history select * from former; drop table former cascade; commit`;
+
+test.each([
+  ["follow", "select", "i"],
+  [
+    "stay under another name where a view has them",
+    "create view mine as select i from t_history",
+    "i_before_1",
+  ],
+  ["follow by months", byMonths, "i"],
+])("a table is made anew with other types: the sink's follow, and the history's %s", async (_, atSink, i) => {
+  await using pair = await rig();
+  await pair.source(`create table t (${narrow}); insert into t values (1, 'a', 1, 1.25, 'seven')`);
+  pair.start();
+  await untilTold(pair, "id", "t_history", 1);
+  await pair.stop();
+  await pair.sink(atSink);
+  await pair.source(`drop table t; create table t (${wide}); insert into t values (1, 'a', 1, 1.2345, 7)`);
+  pair.start();
+  expect((await untilTold(pair, "id, s, i, n, x", "t_history", 2)).slice(1)).toEqual(["r 1|a|1|1.2345|7"]);
+  await pair.source("insert into t values (4000000000, 'longer', 4000000000, 12345.1234, 8)");
+  await pair.expectEqual();
+  expect((await untilTold(pair, "id, s, i, n, x", "t_history", 3)).slice(2)).toEqual([
+    "c 4000000000|longer|4000000000|12345.1234|8",
+  ]);
+  const before = `select id::int, ${i}::int as i, n, x_before_1 as x from t_history where id = 1 order by _sm_lsn, _sm_ordinal limit 1`;
+  expect(await pair.sink<object>(before)).toEqual([{ id: 1, i: 1, n: "1.2500", x: "seven" }]);
+  await pair.stop();
+});
+
+test("a table is made anew with another type, and may not be altered: it is set aside, and its history follows the SQL that is told", async () => {
+  const allowed = ["Add" as const, "Drop" as const];
+  await using pair = await rig({ sink: { migration_strategy: { allowed, disable_all: false } } });
+  await pair.source("create table t (id int primary key); insert into t values (1)");
+  pair.start();
+  await untilTold(pair, "id", "t_history", 1);
+  await pair.source("drop table t; create table t (id bigint primary key); insert into t values (1)");
+  await waitFor("it to be set aside", () => pair.setAside.length === 1);
+  const commands = ['alter table "public"."t" alter column "id" type bigint using "id"::bigint'];
+  expect(pair.setAside[0]?.commands).toEqual(commands);
+  await pair.source("insert into t values (4000000000)");
+  await pair.sink(commands[0]!);
+  await pair.expectEqual();
+  expect(await untilTold(pair, "id", "t_history", 2)).toContain("r 4000000000");
+  await pair.source("insert into t values (4000000001)");
+  expect((await untilTold(pair, "id", "t_history", 3)).at(-1)).toBe("c 4000000001");
+  await pair.stop();
+});

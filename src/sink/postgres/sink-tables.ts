@@ -216,7 +216,7 @@ export class SinkTables implements AppliedTables {
   /** The shape that the target of the relation's name follows; null: it is another table's, or not known. */
   shapeToCopyInto(relation: Relation): ShapeRecord | null {
     if (this.ledger.isElsewhere(relation)) return null;
-    const shape = this.shapes.of(relation);
+    const shape = this.registry.catalog.shapeToFollow(relation);
     return shape && qualifiedName(shape) === qualifiedName(relation) ? shape : null;
   }
 

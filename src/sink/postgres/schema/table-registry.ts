@@ -38,7 +38,7 @@ import { readTargetTable, type TargetTable, tableMissing } from "./target-table.
 
 export class TableRegistry {
   readonly computed: ComputedTargets;
-  readonly #catalog: TargetCatalog;
+  readonly catalog: TargetCatalog;
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
   #isRefreshDue = false;
@@ -58,14 +58,14 @@ export class TableRegistry {
     warnOfComputed: (reason: string | null) => void,
   ) {
     const { migration_strategy: strategy } = config;
-    this.#catalog = new TargetCatalog(naming, strategy, shapes);
-    this.computed = new ComputedTargets(strategy, naming, shapes, this.#catalog, warnOfComputed);
+    this.catalog = new TargetCatalog(naming, strategy, shapes, makesCopies);
+    this.computed = new ComputedTargets(strategy, naming, shapes, this.catalog, warnOfComputed);
     this.renamer = new TableRenamer(
       strategy,
       naming,
       ledger,
       shapes,
-      (id) => this.#catalog.shapeOf(id) !== null,
+      (id) => this.catalog.shapeOf(id) !== null,
       (id) => this.#forgetTable(id),
     );
   }
@@ -79,7 +79,7 @@ export class TableRegistry {
         if (table && holdsOldLabels(table, relation, types)) await this.ledger.voidOf(client, relation);
       }
     });
-    return await this.#catalog.refresh(client, tables);
+    return await this.catalog.refresh(client, tables);
   }
 
   /** The targets' names at the sink now, and those that they are to get. */
@@ -92,25 +92,25 @@ export class TableRegistry {
 
   /** See `TargetCatalog.firing`. */
   get firing(): string | null {
-    return this.#catalog.firing;
+    return this.catalog.firing;
   }
 
   /** Whether the table's target existed at the last refresh. */
   isThere(relation: Relation): boolean {
-    return this.#catalog.isThere(relation);
+    return this.catalog.isThere(relation);
   }
 
   /** See `TargetCatalog.sourcesOf`. */
   sourcesOf(oids: readonly number[]): readonly number[] {
-    return this.#catalog.sourcesOf(oids);
+    return this.catalog.sourcesOf(oids);
   }
 
   copyForm(table: TableShape): TupleForm {
-    return this.#catalog.copyForm(table);
+    return this.catalog.copyForm(table);
   }
 
   inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
-    return this.#catalog.inOrder(tables);
+    return this.catalog.inOrder(tables);
   }
 
   /** Tables whose targets follow another shape or an unknown one. */
@@ -137,12 +137,12 @@ export class TableRegistry {
     const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#staging.of(target, relation);
-    const rank = this.#catalog.rankOf(table);
+    const rank = this.catalog.rankOf(table);
     const isShared = this.naming.isShared(relation);
     const copy = this.ledger.stateOf(relation);
     const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared, isOlder });
     this.#prepared.set(relation, prepared);
-    const last = this.#catalog.shapeOf(relation.id)?.relation;
+    const last = this.catalog.shapeOf(relation.id)?.relation;
     if (last && !isFollowed(this.shapes.of(relation), last)) this.#isRefreshDue = true;
     return prepared;
   }
@@ -158,7 +158,7 @@ export class TableRegistry {
     if (!shape || at >= shape.since || this.#isAsFollowed(shape, relation, at)) return null;
     // A copy into a shared target cannot delete rows, and a table that is gone or not selected gets none.
     const isShared = this.naming.isShared(relation) || this.naming.isShared(shape);
-    if (this.makesCopies && !isShared && this.#catalog.shapeOf(relation.id) !== null) return null;
+    if (this.makesCopies && !isShared && this.catalog.shapeOf(relation.id) !== null) return null;
     return this.ledger.holds(relation) && hasAllOf(shape, relation) ? "taken as it is" : "superseded";
   }
 
@@ -196,8 +196,8 @@ export class TableRegistry {
   ): Promise<readonly (MigrationRefused | null)[]> {
     const asked = tables.map((table) => ({
       ...table,
-      known: this.shapes.of(table.relation),
-      notNull: this.#catalog.shapeOf(table.relation.id)?.notNull ?? null,
+      known: this.catalog.shapeToFollow(table.relation),
+      notNull: this.catalog.shapeOf(table.relation.id)?.notNull ?? null,
       isReplaced: this.ledger.isVoid(this.shapes.of(table.relation) ?? table.relation),
       occupying: this.renamer.occupyingTarget(table.relation),
     }));
@@ -254,7 +254,7 @@ export class TableRegistry {
     let table = await readTargetTable(client, target);
     if (!table) {
       if (this.ledger.holds(relation)) throw tableMissing(target);
-      const shape = { ...(this.#catalog.shapeOf(relation.id) ?? announcedShape(relation)), relation };
+      const shape = { ...(this.catalog.shapeOf(relation.id) ?? announcedShape(relation)), relation };
       await createTable(client, target, shape);
       await addKeyOf(client, target, shape);
       table = await readTargetTable(client, target);
@@ -266,7 +266,7 @@ export class TableRegistry {
       hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     const isBehind = this.#olderShape(relation, at) !== null;
-    const followed = isBehind ? null : record;
+    const followed = isBehind ? null : this.catalog.shapeToFollow(relation);
     this.#requireOwnValues(table, followed, relation);
     const isChanged = await this.#change(client, table, followed, relation);
     const nullable = this.#nullable.get(relation.id);
@@ -286,7 +286,7 @@ export class TableRegistry {
   }
 
   #isAsFollowed(shape: ShapeRecord, relation: Relation, at: Lsn): boolean {
-    return isAsFollowed(shape, relation, this.#catalog.shapeOf(relation.id)?.relation ?? null, at);
+    return isAsFollowed(shape, relation, this.catalog.shapeOf(relation.id)?.relation ?? null, at);
   }
 
   /** Throws unless the relation's shape is known to be later than the target's. Otherwise a copy is needed. */
@@ -307,7 +307,7 @@ export class TableRegistry {
       const { migration_strategy: strategy } = this.config;
       const fitted = await fitTable(client, strategy, table, followed, relation, { isShared });
       if (fitted.key) {
-        const { primaryKey = [] } = this.#catalog.shapeOf(relation.id) ?? {};
+        const { primaryKey = [] } = this.catalog.shapeOf(relation.id) ?? {};
         await addKey(client, table.target, inOrder(fitted.key, primaryKey));
       }
       return fitted.isChanged;

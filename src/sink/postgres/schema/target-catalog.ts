@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { type Column, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import type { ShapeLedger } from "../bookkeeping/shape-ledger.ts";
+import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { takesBinary } from "./binary-fit.ts";
 import { planMigration } from "./table-migration.ts";
 import { rankByReferences } from "./table-order.ts";
@@ -34,11 +34,27 @@ export class TargetCatalog {
     private readonly naming: TargetNaming,
     private readonly strategy: PostgresSinkConfig["migration_strategy"],
     private readonly shapes: ShapeLedger,
+    private readonly makesCopies: boolean,
   ) {}
 
   /** The source's table as of the last refresh; null: there was none. */
   shapeOf(id: number): TableShape | null {
     return this.#shapes.get(id) ?? null;
+  }
+
+  /**
+   * The shape that the table's target follows. A table that was dropped and made anew at the source has the target of the former one, and follows
+   * the types of that one's columns by their names: a copy brings the rows. Null: nothing is known.
+   */
+  shapeToFollow(relation: Relation): ShapeRecord | null {
+    const own = this.shapes.of(relation);
+    const former = own === null && this.makesCopies ? this.shapes.named(relation) : null;
+    if (former === null || this.naming.isShared(relation) || this.shapeOf(former.tableId)) return own;
+    const columns = former.columns.flatMap((before) => {
+      const same = relation.columns.find(({ name }) => name === before.name);
+      return same && !before.isKept ? [{ ...before, number: same.number }] : [];
+    });
+    return { ...former, tableId: relation.id, columns, key: null, displaced: null };
   }
 
   /** A target's rank in the order of foreign keys. */
@@ -134,7 +150,7 @@ export class TargetCatalog {
   }
 
   #changes(relation: Relation, table: TargetTable): ReturnType<typeof planMigration> {
-    return planMigration(table, this.shapes.of(relation), relation, this.strategy);
+    return planMigration(table, this.shapeToFollow(relation), relation, this.strategy);
   }
 }
 
