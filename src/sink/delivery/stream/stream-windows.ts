@@ -6,7 +6,6 @@
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
@@ -47,8 +46,8 @@ export class StreamWindows {
   #openedMs = 0;
   /** Nothing was taken since the last commit, which may lie amid a transaction. */
   #isFresh = true;
-  /** A change could not be added, or not all of its rows. */
-  #isTorn = false;
+  /** Why a change could not be added, or not all of its rows. */
+  #torn: { readonly error: unknown } | null = null;
   readonly #report: ProgressReport;
   #idleWaiters: (() => void)[] = [];
   #closeWaiters: (() => void)[] = [];
@@ -102,10 +101,13 @@ export class StreamWindows {
       this.#batch = batch;
       this.#index = i;
       this.#isFresh = false;
-      this.#isTorn = true;
-      if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, outlet);
-      else rows.add(batch, i, table, outlet);
-      this.#isTorn = false;
+      try {
+        if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, outlet);
+        else rows.add(batch, i, table, outlet);
+      } catch (error) {
+        this.#torn = { error };
+        throw error;
+      }
       window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
@@ -156,7 +158,7 @@ export class StreamWindows {
 
   /** Ends the open window where the stream is, also amid a batch: all that was added up to here is committed with the record. */
   settle(): void {
-    if (this.#isTorn) throw new MillraceError("internal", "a change is added in part alone");
+    if (this.#torn) throw this.#torn.error;
     if (this.#batch) {
       this.#last = positionOf(this.#batch, this.#index);
       this.#cursor = this.#standing(placeAfterChange(this.#cursor, this.#batch, this.#index));
