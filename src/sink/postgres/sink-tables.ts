@@ -130,13 +130,10 @@ export class SinkTables implements AppliedTables {
     await this.interrupted.sweep(client, tables, (id) => this.underWay.has({ id }));
     const best = await this.registry.refresh(client, tables);
     this.#warnOfFiring();
-    await claimTargets(
-      client,
-      this.context.connectorId,
-      [...this.registry.targetsOf(tables), ...this.histories.namesOf(tables)],
-      this.ledger,
-    );
-    const isThere = (relation: Relation) => this.registry.isThere(relation);
+    const targets = [...this.registry.targetsOf(tables), ...this.histories.namesOf(tables)];
+    await claimTargets(client, this.context.connectorId, targets, this.ledger);
+    const { catalog, computed } = this.registry;
+    const isThere = (relation: Relation) => catalog.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.#voidLost(client, tables);
     await this.incomplete.voidAltered(client, tables);
@@ -146,9 +143,8 @@ export class SinkTables implements AppliedTables {
       await this.#copyable(client, tables, unreadable, since),
       since,
     );
-    const { computed } = this.registry;
     if (computed.areAny) await this.inTransaction(client, () => computed.makeAll(client));
-    const inOrder = this.registry.inOrder(missing);
+    const inOrder = catalog.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
     const asFollowed = tables.filter((table) => !behind.includes(table));
     this.#awaitIncomplete(since);
@@ -260,7 +256,8 @@ export class SinkTables implements AppliedTables {
   ): Promise<readonly TableShape[]> {
     const { ledger, underWay, registry } = this;
     const missing = tables.filter(({ relation }) => !ledger.holds(relation) && !underWay.has(relation));
-    if (missing.length > 0) await this.inTransaction(client, () => registry.renamer.adopt(client, missing));
+    const renamed = registry.renamer.leftToOthers(missing);
+    if (renamed.length > 0) await this.inTransaction(client, () => registry.renamer.adopt(client, renamed));
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.review(client, tables, asked, unreadable, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;
@@ -284,7 +281,7 @@ export class SinkTables implements AppliedTables {
   }
 
   #warnOfFiring(): void {
-    const { firing } = this.registry;
+    const { firing } = this.registry.catalog;
     if (firing !== this.#firing) this.context.events.warning("triggers", firing);
     this.#firing = firing;
   }

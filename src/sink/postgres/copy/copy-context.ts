@@ -47,7 +47,7 @@ export class CopyContext {
   /** Of the table as a whole. */
   get form(): TupleForm {
     const { refusals, tables } = this.sink;
-    return refusals.isTraced(this.table.relation) ? "text" : tables.registry.copyForm(this.table);
+    return refusals.isTraced(this.table.relation) ? "text" : tables.registry.catalog.copyForm(this.table);
   }
 
   /** A table that missed changes is replaced: some of its rows may be gone at the source. */

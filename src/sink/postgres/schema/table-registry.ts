@@ -90,29 +90,6 @@ export class TableRegistry {
     return [...new Map(targets.map((target) => [sqlName(target), target])).values()];
   }
 
-  /** See `TargetCatalog.firing`. */
-  get firing(): string | null {
-    return this.catalog.firing;
-  }
-
-  /** Whether the table's target existed at the last refresh. */
-  isThere(relation: Relation): boolean {
-    return this.catalog.isThere(relation);
-  }
-
-  /** See `TargetCatalog.sourcesOf`. */
-  sourcesOf(oids: readonly number[]): readonly number[] {
-    return this.catalog.sourcesOf(oids);
-  }
-
-  copyForm(table: TableShape): TupleForm {
-    return this.catalog.copyForm(table);
-  }
-
-  inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
-    return this.catalog.inOrder(tables);
-  }
-
   /** Tables whose targets follow another shape or an unknown one. */
   behind(tables: readonly TableShape[]): readonly TableShape[] {
     return tables.filter(({ relation }) => !isFollowed(this.shapes.of(relation), relation));

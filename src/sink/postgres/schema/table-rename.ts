@@ -21,6 +21,12 @@ export interface OccupyingTarget {
   readonly isCopied: boolean;
 }
 
+/** A table of the source that has another name than its target. */
+interface RenamedTable {
+  readonly record: ShapeRecord;
+  readonly relation: Relation;
+}
+
 export class TableRenamer {
   constructor(
     private readonly strategy: PostgresSinkConfig["migration_strategy"],
@@ -61,16 +67,20 @@ export class TableRenamer {
     }
   }
 
-  /** Where millrace may not rename: finds targets that somebody has renamed, as they were told. In the open transaction. */
-  async adopt(client: Client, tables: readonly TableShape[]): Promise<void> {
-    if (!this.strategy.disable_all) return;
-    const isThere = (name: Name) => tableExists(client, this.naming.target(name));
-    const renamed = tables.flatMap(({ relation }) => {
+  /** Those whose targets somebody else has to rename: millrace may not. */
+  leftToOthers(tables: readonly TableShape[]): readonly RenamedTable[] {
+    if (!this.strategy.disable_all) return [];
+    return tables.flatMap(({ relation }) => {
       const record = this.shapes.of(relation);
       return record !== null && qualifiedName(record) !== qualifiedName(relation)
         ? [{ record, relation }]
         : [];
     });
+  }
+
+  /** Finds targets that were renamed as it was told. In the open transaction. */
+  async adopt(client: Client, renamed: readonly RenamedTable[]): Promise<void> {
+    const isThere = (name: Name) => tableExists(client, this.naming.target(name));
     // First: another one may have the name that it left by now.
     for (const { record } of renamed) {
       const aside = asideName(record);

@@ -104,11 +104,6 @@ export class TargetCatalog {
     return this.#computing;
   }
 
-  /** OIDs at the source of the tables that have these targets. */
-  sourcesOf(oids: readonly number[]): readonly number[] {
-    return [...this.#targetOf].flatMap(([id, oid]) => (oids.includes(oid) ? [id] : []));
-  }
-
   /** Describes the triggers and rules that the sink's sessions fire; null: none. */
   get firing(): string | null {
     return this.#firing;

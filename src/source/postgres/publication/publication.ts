@@ -45,10 +45,11 @@ export async function withOwnCoverage(
   const hasLists = (await serverVersion(client)) >= firstWithColumnLists;
   const members = await readMembers(client, base);
   const byTable = new Map(members.map((member) => [member.id, member]));
+  const { appendOnly } = ownPublications(base);
   return tables.map((table) => {
     const member = byTable.get(table.relation.id);
     const isWhole = table.facts.every(({ name }) => member?.columns?.includes(name) ?? true);
-    const lacksUpdates = sendsUpdates(table) && member?.publication === ownPublications(base).appendOnly;
+    const lacksUpdates = sendsUpdates(table) && member?.publication === appendOnly;
     const coverage = {
       excluded: table.coverage?.excluded ?? [],
       isListed: hasLists && columnListOf(table) !== null,
