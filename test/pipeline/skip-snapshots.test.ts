@@ -2,6 +2,7 @@
 // what becomes of it once copies are wanted.
 
 import { expect, test } from "bun:test";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -78,3 +79,80 @@ test("nothing is copied but by a task, every change from the slot's beginning ar
   await rig.expectSame("select id, v from loaded order by id");
   await rig.stop();
 });
+
+const narrow = "id int primary key, s varchar(5), i int, n numeric(5,2), x text";
+
+/** A pair whose table has a row of values that only some types take, and that is altered then. */
+async function altered(database: string, options: RigOptions, ddl: string) {
+  const server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const pair = await PipelineRig.create(server, database, { skipSnapshots: true, ...options });
+  await pair.source(`create table t (${narrow})`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (1, 'abcde', 100000, 1.25, 'seven')");
+  await pair.expectEqual();
+  await pair.source(ddl);
+  // A table that is made anew is published a moment later.
+  const published =
+    "select from pg_publication_rel r join pg_class c on c.oid = r.prrelid where c.relname = 't'";
+  await waitFor("the table's publication", async () => (await pair.source<object>(published)).length > 0);
+  return {
+    pair,
+    [Symbol.asyncDispose]: async () => {
+      await pair[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test.concurrent("a table is made anew with wider types: those of the sink follow, and no digit is lost", async () => {
+  const wide = "id int primary key, s text, i bigint, n numeric(12,4), x text";
+  await using stage = await altered(
+    "skipwide",
+    { isSupervised: true },
+    `drop table t; create table t (${wide})`,
+  );
+  const { pair } = stage;
+  await pair.source("insert into t values (2, 'longer', 4000000000, 1.2345, 'x')");
+  await waitFor("the row", async () => (await pair.sink<object>("select from t where id = 2")).length === 1);
+  expect(await pair.sink<object>("select s, i, n, x from t order by id")).toEqual([
+    { s: "abcde", i: "100000", n: "1.2500", x: "seven" },
+    { s: "longer", i: "4000000000", n: "1.2345", x: "x" },
+  ]);
+  await pair.stop();
+});
+
+test.concurrent.each([
+  ["is altered", "skipaltered", "alter table t alter x type int using 7"],
+  [
+    "is made anew",
+    "skipanew",
+    "drop table t; create table t (id int primary key, s varchar(5), i int, n numeric(5,2), x int)",
+  ],
+])(
+  "a table %s to a type that a value at the sink does not have: the run stands, with the SQL, and goes on once it was run",
+  async (_, database, ddl) => {
+    await using stage = await altered(database, {}, ddl);
+    const { pair } = stage;
+    await pair.source("insert into t values (2, 'a', 1, 1.25, 8)");
+    let failure = (await pair.ended()) as MillraceError;
+    // Values of this type travel in another form.
+    for (; failure.code === "stream_form_changed"; failure = (await pair.ended()) as MillraceError)
+      pair.start();
+    expect(failure.code).toBe("sink_schema_mismatch");
+    const sql = 'alter table "public"."t" alter column "x" type integer using null::integer';
+    expect(failure.message).toEndWith(`Run: ${sql};`);
+    expect(failure.table?.commands).toEqual([sql]);
+    await pair.sink(sql);
+    pair.start();
+    await waitFor(
+      "the row",
+      async () => (await pair.sink<object>("select from t where id = 2")).length === 1,
+    );
+    expect(await pair.sink<object>("select id, n, x from t order by id")).toEqual([
+      { id: 1, n: "1.25", x: null },
+      { id: 2, n: "1.25", x: 8 },
+    ]);
+    await pair.stop();
+  },
+);

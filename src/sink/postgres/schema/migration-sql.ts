@@ -95,6 +95,18 @@ export function migrationRefused(
   );
 }
 
+/** Nobody copies the rows again. `sql`: of `emptyingSql`. */
+export function conversionRefused(
+  target: TargetName,
+  sql: readonly string[],
+  cause: unknown,
+): MigrationRefused {
+  const why =
+    `Table ${qualifiedName(target)} at the sink has values that a column's new type does not take, and nothing is copied by itself ` +
+    "(skip_snapshots). The SQL empties the column: a Snapshot task brings the source's values then.";
+  return new MigrationRefused(why, sql, null, cause);
+}
+
 export function allowNullSql(target: TargetName, column: string): string {
   return `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
 }

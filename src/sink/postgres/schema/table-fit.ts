@@ -105,14 +105,31 @@ function keyRefusesNull(target: TargetName, key: string, cause: unknown): Millra
   );
 }
 
-/** cannot_coerce, datatype_mismatch */
-const unfit = new Set<string>(["42846", "42804", sqlState.notNullViolation, sqlState.uniqueViolation]);
-
 /**
- * Whether existing rows cannot be converted to the source's shape: there is no cast, a value does not fit (class 22), or the rows violate the
- * new key.
+ * The SQL that makes the changes where existing rows cannot be converted: columns that get another type are emptied. Empty: no column gets one.
  */
-export function areRowsUnfit(error: unknown): boolean {
+export async function emptyingSql(
+  client: Client,
+  strategy: PostgresSinkConfig["migration_strategy"],
+  table: TargetTable,
+  known: FollowedShape | null,
+  relation: Relation,
+): Promise<readonly string[]> {
+  const changes = planMigration(table, known, relation, strategy).filter(({ kind }) => kind !== "add key");
+  const areConverted = changes.some(({ kind }) => kind === "retype");
+  return areConverted ? await migrationSql(client, table.target, changes, true) : [];
+}
+
+/** Values of existing rows cannot be converted to a column's new type: there is no cast (42846, 42804), or one does not fit (class 22). */
+export function isConversionRefused(error: unknown): boolean {
   const state = sqlStateOf(error) ?? "";
-  return unfit.has(state) || state.startsWith("22");
+  return state === "42846" || state === "42804" || state.startsWith("22");
+}
+
+/** Whether existing rows cannot be converted to the source's shape: by a column's type, or because they violate the new key. */
+export function areRowsUnfit(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  return (
+    isConversionRefused(error) || state === sqlState.notNullViolation || state === sqlState.uniqueViolation
+  );
 }

@@ -24,10 +24,11 @@ import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
 import { inOrder } from "./key-migration.ts";
 import { type CheckedTable, checkMigrations } from "./migration-check.ts";
+import { conversionRefused } from "./migration-sql.ts";
 import { changesFromBefore, columnsGuessed, hasAllOf, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { ownValuesMissing } from "./shared-migration.ts";
 import { StagingNames } from "./staging-names.ts";
-import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
+import { areRowsUnfit, dropNotNull, emptyingSql, fitTable, isConversionRefused } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, addKeyOf, createTable } from "./table-schema.ts";
@@ -58,7 +59,7 @@ export class TableRegistry {
     warnOfComputed: (reason: string | null) => void,
   ) {
     const { migration_strategy: strategy } = config;
-    this.catalog = new TargetCatalog(naming, strategy, shapes, makesCopies);
+    this.catalog = new TargetCatalog(naming, strategy, shapes);
     this.computed = new ComputedTargets(strategy, naming, shapes, this.catalog, warnOfComputed);
     this.renamer = new TableRenamer(
       strategy,
@@ -279,9 +280,10 @@ export class TableRegistry {
     followed: ShapeRecord | null,
     relation: Relation,
   ): Promise<boolean> {
+    const { migration_strategy: strategy } = this.config;
+    const emptying = this.makesCopies ? [] : await emptyingSql(client, strategy, table, followed, relation);
     try {
       const isShared = this.naming.isShared(relation);
-      const { migration_strategy: strategy } = this.config;
       const fitted = await fitTable(client, strategy, table, followed, relation, { isShared });
       if (fitted.key) {
         const { primaryKey = [] } = this.catalog.shapeOf(relation.id) ?? {};
@@ -289,6 +291,8 @@ export class TableRegistry {
       }
       return fitted.isChanged;
     } catch (error) {
+      if (emptying.length > 0 && isConversionRefused(error))
+        throw conversionRefused(table.target, emptying, error);
       // The source has converted its rows in a way that the sink cannot: a copy brings the result.
       if (areRowsUnfit(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
       throw error;

@@ -34,7 +34,6 @@ export class TargetCatalog {
     private readonly naming: TargetNaming,
     private readonly strategy: PostgresSinkConfig["migration_strategy"],
     private readonly shapes: ShapeLedger,
-    private readonly makesCopies: boolean,
   ) {}
 
   /** The source's table as of the last refresh; null: there was none. */
@@ -44,11 +43,11 @@ export class TargetCatalog {
 
   /**
    * The shape that the table's target follows. A table that was dropped and made anew at the source has the target of the former one, and follows
-   * the types of that one's columns by their names: a copy brings the rows. Null: nothing is known.
+   * the types of that one's columns by their names. Null: nothing is known.
    */
   shapeToFollow(relation: Relation): ShapeRecord | null {
     const own = this.shapes.of(relation);
-    const former = own === null && this.makesCopies ? this.shapes.named(relation) : null;
+    const former = own === null ? this.shapes.named(relation) : null;
     if (former === null || this.naming.isShared(relation) || this.shapeOf(former.tableId)) return own;
     const columns = former.columns.flatMap((before) => {
       const same = relation.columns.find(({ name }) => name === before.name);
