@@ -37,6 +37,6 @@ test("a lone change is at the sink within 20 ms of its commit", async () => {
     await Bun.sleep(25);
   }
   // Whatever else the machine is busy with, a wait that is built in would be in each of them.
-  expect(waitedMs.toSorted((a, b) => a - b)[tries / 4]!).toBeLessThan(wantedMs);
+  expect(waitedMs.toSorted((a, b) => a - b)[2]!).toBeLessThan(wantedMs);
   await rig.stop();
 });

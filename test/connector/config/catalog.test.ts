@@ -97,11 +97,12 @@ test("a catalog of ten thousand tables is asked of each column in a moment, and 
   );
   const schema = { name: "public", action: "Include" as const, tables: [...tables, table("t0", "Exclude")] };
   const catalog = { name: "", schemas: [schema], default_action: "Exclude" as const };
-  const began = performance.now();
+  const before = process.cpuUsage();
   const selected = tables.filter(({ name }) =>
     ["a", "b", "c", "d", "e"].every((column) => selectColumn(catalog, "public", name, column)),
   );
   expect(selected).toHaveLength(5_000);
   expect(tables.some(({ name }) => selectColumn(catalog, "public", name, "secret"))).toBe(false);
-  expect(performance.now() - began).toBeLessThan(300);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1_000).toBeLessThan(500);
 });

@@ -87,7 +87,7 @@ test("what was delivered of a large table when the service died is not read agai
     await using moving = await moveRows(stage, "m", rows, 3, true);
     const areSome = () => copyOf()?.phase === "again" && (copyOf()?.rows ?? 0) > 100;
     // The others are on their way when it dies.
-    receiver.script = () => ({ kind: "answer", status: 200, delayMs: areSome() ? 3_000 : 20 });
+    receiver.script = () => ({ kind: "answer", status: 200, delayMs: areSome() ? 60_000 : 20 });
     void stage.life.snapshot(database, "m");
     await waitFor("some ranges", areSome);
     await stage.life.kill();

@@ -42,6 +42,8 @@ test("one that was refused again stays, also after a restart, and so does what w
   await life.sink.flush();
   at.store.parking.discard(at.parked[0]!.message.id);
   await waitFor("the attempt", () => at.parked[0]?.attempts.length === 1);
+  // What waits behind it was asked for as well, until it is noted that all were tried.
+  await waitFor("the end of the retry", () => at.parked.every(({ asked }) => asked === null));
   await life.rig.kill();
   const { length } = at.receiver.requests;
   const next = await at.life(single);
