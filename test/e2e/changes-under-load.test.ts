@@ -51,8 +51,8 @@ async function carryOut({ api }: DemoStage, { id, kind, number }: Change): Promi
 }
 
 test(`changes by ${clients} clients at once, seed ${seed}`, async () => {
-  const signal = AbortSignal.timeout(60_000);
   const command = [await compiledBinary()];
+  const signal = AbortSignal.timeout(60_000);
   await using stage = await DemoStage.setUp({ scale: 0.1, signal, announce: () => {}, command });
   await stage.createConnectors();
   await untilStreaming(stage);

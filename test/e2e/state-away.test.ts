@@ -34,10 +34,10 @@ const outages: readonly Outage[] = [
   },
 ];
 
-const stageOptions = async () => ({
-  ...{ scale: 0.05, signal: AbortSignal.timeout(60_000), announce: () => {} },
-  command: [await compiledBinary()],
-});
+const stageOptions = async () => {
+  const command = [await compiledBinary()];
+  return { scale: 0.05, signal: AbortSignal.timeout(60_000), announce: () => {}, command };
+};
 
 async function serviceOver(state: PostgresServer): Promise<DemoStage> {
   return await DemoStage.setUp({

@@ -38,6 +38,11 @@ interface Seen {
   failed: number;
 }
 
+async function begin(state: State, name: string): Promise<void> {
+  await state.connectors.insert(storedConnector(name));
+  await state.sinkRecords.save(name, "0", new Map(), null);
+}
+
 /**
  * Saves and loads one record after the other. A completed save is there; a failed one is there completely or not at
  * all.
@@ -45,8 +50,6 @@ interface Seen {
 async function keep(state: State, name: string, isOver: () => boolean): Promise<Seen> {
   const seen: Seen = { answered: 0, failed: 0 };
   let possible = ["0"];
-  await state.connectors.insert(storedConnector(name));
-  await state.sinkRecords.save(name, "0", new Map(), null);
   for (let n = 1; !isOver(); n++) {
     const text = String(n);
     if (await isAnswered(state.sinkRecords.save(name, text, new Map([["part", text]]), null), seen))
@@ -84,7 +87,9 @@ test("dropped connections fail their queries, and no others", async () => {
     instance: crypto.randomUUID(),
   });
   let isOver = false;
-  const asking = Array.from({ length: 6 }, (_, i) => keep(state, `keeps-${i}`, () => isOver));
+  const names = Array.from({ length: 6 }, (_, i) => `keeps-${i}`);
+  await Promise.all(names.map((name) => begin(state, name)));
+  const asking = names.map((name) => keep(state, name, () => isOver));
   await Bun.sleep(300);
   for (let cuts = 0; cuts < 60; cuts++) {
     await server.query(cutAll);

@@ -34,6 +34,7 @@ import {
   renameRefused,
 } from "./table-rename.ts";
 import { nameTaken } from "./taken-name.ts";
+import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
 
@@ -62,15 +63,10 @@ export async function checkMigrations(
   naming: TargetNaming,
   tables: readonly CheckedTable[],
 ): Promise<readonly (MigrationRefused | null)[]> {
-  const named = await readTargetTables(
-    client,
-    tables.map(({ relation }) => naming.target(relation)),
-  );
-  // Under the name that it had before.
-  const before = await readTargetTables(
-    client,
-    tables.map(({ relation, known }) => naming.target(known ?? relation)),
-  );
+  const names = tables.map(({ relation }) => naming.target(relation));
+  const named = await readTargetTables(client, names);
+  const former = tables.map(({ relation, known }) => naming.target(known ?? relation));
+  const before = await readOthers(client, former, names, named);
   const refusals: (MigrationRefused | null)[] = [];
   for (const [i, table] of tables.entries()) {
     const own = (table.known && before[i]) ?? null;
@@ -86,6 +82,23 @@ export async function checkMigrations(
     );
   }
   return refusals;
+}
+
+/** The targets of names of which `read` has those that are as in `names`: most tables are called as before, and to read many takes long. */
+async function readOthers(
+  client: Client,
+  wanted: readonly TargetName[],
+  names: readonly TargetName[],
+  read: readonly (TargetTable | null)[],
+): Promise<readonly (TargetTable | null)[]> {
+  const isRead = (i: number) => sqlName(wanted[i]!) === sqlName(names[i]!);
+  const others = [
+    ...(await readTargetTables(
+      client,
+      wanted.filter((_, i) => !isRead(i)),
+    )),
+  ];
+  return wanted.map((_, i) => (isRead(i) ? read[i] : others.shift()) ?? null);
 }
 
 /** Why the target cannot have the relation's name, where somebody else has to rename it; null: it has it, or is yet to be made. */
