@@ -1,11 +1,17 @@
 // A connector that copies nothing by itself: what a change makes of rows that the sink never had, tables that come later, tasks, and
 // what becomes of it once copies are wanted.
 
-import { expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
 
 const big = "repeat('b', 3000)";
 const loaded =
@@ -17,7 +23,6 @@ const source = `
   ${loaded}`;
 
 test("nothing is copied but by a task, every change from the slot's beginning arrives, and copies follow once they are wanted", async () => {
-  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   const options: { -readonly [Key in keyof RigOptions]: RigOptions[Key] } = { skipSnapshots: true };
   await using rig = await PipelineRig.create(server, "skip", options);
   await rig.source(source);
@@ -84,7 +89,6 @@ const narrow = "id int primary key, s varchar(5), i int, n numeric(5,2), x text"
 
 /** A pair whose table has a row of values that only some types take, and that is altered then. */
 async function altered(database: string, options: RigOptions, ddl: string) {
-  const server = await PostgresServer.start({ settings: { fsync: "off" } });
   const pair = await PipelineRig.create(server, database, { skipSnapshots: true, ...options });
   await pair.source(`create table t (${narrow})`);
   pair.start();
@@ -96,23 +100,16 @@ async function altered(database: string, options: RigOptions, ddl: string) {
   const published =
     "select from pg_publication_rel r join pg_class c on c.oid = r.prrelid where c.relname = 't'";
   await waitFor("the table's publication", async () => (await pair.source<object>(published)).length > 0);
-  return {
-    pair,
-    [Symbol.asyncDispose]: async () => {
-      await pair[Symbol.asyncDispose]();
-      await server[Symbol.asyncDispose]();
-    },
-  };
+  return pair;
 }
 
 test.concurrent("a table is made anew with wider types: those of the sink follow, and no digit is lost", async () => {
   const wide = "id int primary key, s text, i bigint, n numeric(12,4), x text";
-  await using stage = await altered(
+  await using pair = await altered(
     "skipwide",
     { isSupervised: true },
     `drop table t; create table t (${wide})`,
   );
-  const { pair } = stage;
   await pair.source("insert into t values (2, 'longer', 4000000000, 1.2345, 'x')");
   await waitFor("the row", async () => (await pair.sink<object>("select from t where id = 2")).length === 1);
   expect(await pair.sink<object>("select s, i, n, x from t order by id")).toEqual([
@@ -132,8 +129,7 @@ test.concurrent.each([
 ])(
   "a table %s to a type that a value at the sink does not have: the run stands, with the SQL, and goes on once it was run",
   async (_, database, ddl) => {
-    await using stage = await altered(database, {}, ddl);
-    const { pair } = stage;
+    await using pair = await altered(database, {}, ddl);
     await pair.source("insert into t values (2, 'a', 1, 1.25, 8)");
     let failure = (await pair.ended()) as MillraceError;
     // Values of this type travel in another form.

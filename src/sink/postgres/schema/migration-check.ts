@@ -91,14 +91,11 @@ async function readOthers(
   names: readonly TargetName[],
   read: readonly (TargetTable | null)[],
 ): Promise<readonly (TargetTable | null)[]> {
-  const isRead = (i: number) => sqlName(wanted[i]!) === sqlName(names[i]!);
-  const others = [
-    ...(await readTargetTables(
-      client,
-      wanted.filter((_, i) => !isRead(i)),
-    )),
-  ];
-  return wanted.map((_, i) => (isRead(i) ? read[i] : others.shift()) ?? null);
+  const isRead = wanted.map((name, i) => sqlName(name) === sqlName(names[i]!));
+  const asked = wanted.filter((_, i) => !isRead[i]);
+  const others = await readTargetTables(client, asked);
+  let next = 0;
+  return wanted.map((_, i) => (isRead[i] ? read[i] : others[next++]) ?? null);
 }
 
 /** Why the target cannot have the relation's name, where somebody else has to rename it; null: it has it, or is yet to be made. */
