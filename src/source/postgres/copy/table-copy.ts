@@ -46,7 +46,7 @@ export interface TableCopyRequest {
  * open.
  */
 const lockTimeoutSql =
-  "select set_config('lock_timeout', '60s', false) from pg_settings where name = 'lock_timeout' and setting = '0'";
+  "select set_config('lock_timeout', '60s', false) where current_setting('lock_timeout') = '0'";
 
 /** Null: the table can only be copied whole, or it is gone. */
 export async function measureTable(
