@@ -5,7 +5,7 @@
 import { readFileSync, statfsSync } from "node:fs";
 
 const gigabyte = 1024 ** 3;
-/** Three files side by side, each with servers of its own, took one at most. */
+/** Four files side by side, each with servers of its own, took one at most. */
 const enoughBytes = 6 * gigabyte;
 const directory = "/dev/shm";
 
