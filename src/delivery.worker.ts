@@ -126,7 +126,7 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       sleep: sleepOrThrow,
       attempted: (result, bytes) => {
         this.#attempts.add(result, bytes);
-        garbage.released(leftByRequestBytes);
+        garbage.released(leftByRequestBytes + bytes);
       },
     });
     return {
