@@ -66,7 +66,7 @@ test(
     const sent = () =>
       rowsOf(receiver, "t").map(({ id, n, _sm_deleted }) => ({ id, n, deleted: _sm_deleted }) as SentRow);
     const isThere = () => sent().length >= wanted.length;
-    await waitFor("all changes", isThere, { timeoutMs: 120_000, intervalMs: 100 }).catch(() => {});
+    await waitFor("all changes", isThere, { timeoutMs: 60_000, intervalMs: 100 }).catch(() => {});
     expect(inSourceOrder(sent())).toEqual(inSourceOrder(wanted));
 
     const rows = await server.query<{ id: number; n: number }>("select * from t order by id", "a");
