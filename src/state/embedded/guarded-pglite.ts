@@ -3,7 +3,7 @@
 
 import type { PGlite } from "@electric-sql/pglite";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { GcPacer } from "../../memory/gc-pacer.ts";
+import { StreamGarbage } from "../../memory/stream-garbage.ts";
 
 /**
  * The exit status by which PGlite's program leaves its main loop to report an error. PGlite checks for the same number.
@@ -12,7 +12,7 @@ const longJumpStatus = 100;
 
 /**
  * Garbage of a call, approximately. The collector counts the program's memory as live, twice 128 MB of it, and lets as much garbage
- * pile up beside it.
+ * pile up beside it. Nearly all of a call's garbage is young, which is collected often at little cost.
  */
 const leftByCallBytes = 6 * 1024;
 
@@ -28,7 +28,10 @@ export interface GuardedPglite {
 }
 
 /** From now on the death of `client`'s program is noticed, and the garbage of its calls is collected. */
-export function guardPglite(client: PGlite, garbage = new GcPacer()): GuardedPglite {
+export function guardPglite(
+  client: PGlite,
+  garbage: Pick<StreamGarbage, "released"> = new StreamGarbage(),
+): GuardedPglite {
   const death = new AbortController();
   // library edge: the module has these functions, its type does not.
   const loop = client.Module as unknown as PostgresLoop;
