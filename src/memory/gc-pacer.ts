@@ -1,4 +1,4 @@
-// Starts the garbage collector while a large value passes through in small parts, or beside memory that stays. The collector by
+// Starts the garbage collector while a large value passes through in small parts. The collector by
 // itself lets as much garbage pile up as the heap holds: next to a value of 200 MB, another 200 MB.
 
 const collectEveryBytes = 24 * 1024 * 1024;
@@ -6,13 +6,11 @@ const collectEveryBytes = 24 * 1024 * 1024;
 export class GcPacer {
   #releasedBytes = 0;
 
-  constructor(private readonly collect: () => void = () => Bun.gc(true)) {}
-
   /** Counts bytes of buffers that nothing refers to any more. */
   released(bytes: number): void {
     this.#releasedBytes += bytes;
     if (this.#releasedBytes < collectEveryBytes) return;
     this.#releasedBytes = 0;
-    this.collect();
+    Bun.gc(true);
   }
 }

@@ -1,6 +1,6 @@
-// Collects the garbage of a stream that passes through a thread. By itself the collector lets as much of it pile up as the heap holds, or 30 MB in
-// a small heap, before it looks at it. To collect what is young is cheap, as long as little of it stays; what stayed for a while is
-// collected with all else.
+// Collects the garbage of what passes through a thread: of a stream, or of calls one after the other. By itself the collector lets as
+// much of it pile up as the heap holds, or 30 MB in a small heap, before it looks at it. To collect what is young is cheap, as long as
+// little of it stays; what stayed for a while is collected with all else.
 
 import { edenGC, heapSize } from "bun:jsc";
 

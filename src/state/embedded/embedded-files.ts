@@ -22,7 +22,7 @@ export function installedPgliteFile(name: string): string {
 }
 
 /** The prepared PGlite directory. */
-export const preparedArchiveName = "pglite-prepared.tar.zst";
+export const preparedArchiveName = "pglite-prepared.tar.gz";
 
 /** Where a run from the sources caches what it prepares; null outside a checkout with installed packages. */
 export function sourceCacheDirectory(): string | null {

@@ -28,10 +28,7 @@ export interface GuardedPglite {
 }
 
 /** From now on the death of `client`'s program is noticed, and the garbage of its calls is collected. */
-export function guardPglite(
-  client: PGlite,
-  garbage: Pick<StreamGarbage, "released"> = new StreamGarbage(),
-): GuardedPglite {
+export function guardPglite(client: PGlite, garbage = new StreamGarbage()): GuardedPglite {
   const death = new AbortController();
   // library edge: the module has these functions, its type does not.
   const loop = client.Module as unknown as PostgresLoop;

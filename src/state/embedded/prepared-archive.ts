@@ -4,8 +4,6 @@
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
-import { promisify } from "node:util";
-import { constants, zstdCompress } from "node:zlib";
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
 import pgliteManifest from "../../../node_modules/@electric-sql/pglite/package.json";
@@ -32,7 +30,7 @@ export async function unpackPrepared(directory: string): Promise<void> {
   const draft = `${directory}.unpacking`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(draft, { recursive: true, mode: 0o700 });
-  await new Bun.Archive(await Bun.zstdDecompress(await Bun.file(archive).bytes())).extract(draft);
+  await new Bun.Archive(await Bun.file(archive).bytes()).extract(draft);
   const list = join(draft, directoryList);
   const directories: string[] = await Bun.file(list).json();
   await Promise.all(directories.map((path) => mkdir(join(draft, path), { recursive: true, mode: 0o700 })));
@@ -52,19 +50,12 @@ export async function prepareArchive(path: string): Promise<void> {
     await client.close();
     await mkdir(dirname(path), { recursive: true });
     const draft = `${path}.${process.pid}`;
-    await Bun.write(draft, await compress(await new Bun.Archive(await readTree(directory)).bytes()));
+    await Bun.Archive.write(draft, await readTree(directory), { compress: "gzip", level: 9 });
     await rename(draft, path);
   } finally {
     await rm(temporary, { recursive: true, force: true });
   }
 }
-
-/**
- * The directory holds three databases that are nearly the same. A window of 32 MB covers them all, so that two of them take hardly any room.
- */
-const compression = { [constants.ZSTD_c_compressionLevel]: 12, [constants.ZSTD_c_windowLog]: 25 };
-
-const compress = (archive: Uint8Array) => promisify(zstdCompress)(archive, { params: compression });
 
 /** An archive contains files only, and Postgres needs its empty directories too. */
 const directoryList = "directories.json";
@@ -84,12 +75,12 @@ async function readTree(directory: string): Promise<Record<string, Uint8Array | 
 async function cachedArchive(): Promise<string | null> {
   const cache = sourceCacheDirectory();
   if (cache === null) return null;
-  const hash = new Bun.CryptoHasher("sha256").update(`3 ${pgliteManifest.version} ${initdbParameters}`);
+  const hash = new Bun.CryptoHasher("sha256").update(`2 ${pgliteManifest.version} ${initdbParameters}`);
   const migrations = migrationsDirectory();
   for (const name of (await readdir(migrations)).filter((file) => file.endsWith(".sql")).sort()) {
     hash.update(name).update(await Bun.file(join(migrations, name)).bytes());
   }
-  const path = join(cache, `pglite-${hash.digest("hex").slice(0, 16)}.tar.zst`);
+  const path = join(cache, `pglite-${hash.digest("hex").slice(0, 16)}.tar.gz`);
   if (!(await Bun.file(path).exists())) await prepareArchive(path);
   return path;
 }
