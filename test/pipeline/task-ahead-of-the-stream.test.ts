@@ -40,6 +40,20 @@ const deleted: Ahead = {
   ],
 };
 
+/** With each deletion comes a row that the sink takes slowly: however late the copy ends, the stream is behind it. */
+const slowed: Ahead = {
+  ...deleted,
+  tables: `${tables}; create table w (id int primary key)`,
+  before: async (pair) => {
+    await pair.sink(
+      `create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.01); return new; end $$;
+      create trigger slowly before insert on w for each row execute function slowly();
+      alter table w enable always trigger slowly`,
+    );
+  },
+  changes: [each("delete from t where id = i; insert into w values (i)"), ...deleted.changes.slice(1)],
+};
+
 /** A task has copied the table `t`, and the stream is behind that. */
 async function copiedAhead(
   options: RigOptions,
@@ -87,7 +101,7 @@ test("the table is copied again while somebody has locked another one, which wai
 });
 
 test("without copies of its own the connector goes on, warns of the deletes, and a task that truncates mends them", async () => {
-  await using pair = await copiedAhead({ skipSnapshots: true });
+  await using pair = await copiedAhead({ skipSnapshots: true }, slowed);
   const isTold = (reason: string) =>
     reason.includes("Rows of public.t that were deleted") && reason.includes("may be left at the sink");
   await waitFor("the warning", () => pair.warnings.some(isTold));
@@ -114,8 +128,9 @@ test("the table leaves the catalog then, by another name: its changes are left o
 test("a column comes to the catalog then, and without copies of its own the connector goes on and names a task", async () => {
   const columns: { name: string; action: "Exclude" }[] = [{ name: "b", action: "Exclude" }];
   const source = { catalog: catalogWith({ name: "t", columns, action: "Include", history_enabled: false }) };
-  await using pair = await copiedAhead({ skipSnapshots: true, source });
+  await using pair = await copiedAhead({ skipSnapshots: true, source }, slowed);
   await pair.crash();
+  await pair.sink("drop trigger slowly on w");
   await pair.source("insert into u values (2)");
   pair.reconfigure({ catalog: catalogWith({ ...source.catalog.schemas[0]!.tables[0]!, columns: [] }) });
   pair.start();
