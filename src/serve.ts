@@ -24,6 +24,7 @@ import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
 import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
 import { StoredParkedService } from "./runtime/parked-service.ts";
+import { answerMs } from "./runtime/replicas/lease-decisions.ts";
 import { Sharing } from "./runtime/replicas/sharing.ts";
 import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
@@ -39,6 +40,7 @@ import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
 import { startVerifySchedule } from "./runtime/verify-schedule.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
+import { usesDirectory } from "./state/open-database.ts";
 import { openState, type State } from "./state/open-state.ts";
 import type { InstallationView, ReplicaSelf } from "./state/stores/lease-store.ts";
 
@@ -73,6 +75,7 @@ export async function startService(
   const state = starting.use(
     await openState({
       instance: self.instance,
+      leaseAnswerMs: answerMs(self.leaseMs),
       databaseUrl: settings.databaseUrl,
       dataDirectory: settings.dataDirectory,
       encryptionKey: settings.encryptionKey,
@@ -233,7 +236,7 @@ function createServices(parts: ServiceParts): Services {
     },
     stateTrouble: () => stateTrouble(state),
     threadTrouble: () => threadTrouble(parts.threads),
-    examineDisk: () => examineDisk(settings.dataDirectory),
+    examineDisk: () => examineDisk(usesDirectory(settings) ? settings.dataDirectory : null),
     ...{ installation: parts.view, now: parts.now },
     ...{ examineSource, validateSource, validateSink },
   });

@@ -2,14 +2,7 @@
 
 import type { GivenConnector } from "../connector/connector.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
-import {
-  allConnectors,
-  applyConnectors,
-  connectorPath,
-  named,
-  requireId,
-  storedIds,
-} from "./apply-connectors.ts";
+import { allConnectors, applyConnectors, connectorPath, named, requireId } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
@@ -87,7 +80,7 @@ export async function deleteConnector(context: CommandContext, id: string, force
   if (force) await command(client, id, "ForceDelete");
   else await client.call("DELETE", connectorPath(id));
   const deadline = performance.now() + deletionMs;
-  while ((await storedIds(client)).has(id)) {
+  while (await client.finds(connectorPath(id))) {
     if (performance.now() > deadline) {
       throw new CommandFailure(
         `${id} is being deleted, and is still there: its source may be out of reach (millrace connectors get ${id}). ` +

@@ -78,6 +78,14 @@ export class ServiceClient {
     }
   }
 
+  /** Whether a GET finds something. Throws as `call` does. */
+  async finds(path: string): Promise<boolean> {
+    const { status, text } = await this.#fetch("GET", `api/v1/${path}`, undefined);
+    if (status === 404) return false;
+    if (status < 200 || status > 299) throw problem(status, text);
+    return true;
+  }
+
   /** Why the service is not ready; null: it is. Throws CommandFailure when nothing answers. */
   async unreadiness(): Promise<string | null> {
     const { status, text } = await this.#fetch("GET", "readyz", undefined);

@@ -48,7 +48,7 @@ export async function getTask(
   watch: boolean,
 ): Promise<void> {
   const task = await one(context, connector, id);
-  if (watch && !isOver(task)) return await watchTasks(context, connector, [task]);
+  if (watch) return await watchTasks(context, connector, [task]);
   show(context, task);
 }
 

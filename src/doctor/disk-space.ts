@@ -8,8 +8,9 @@ const gigabyte = 1024 ** 3;
 const neededBytes = 0.25 * gigabyte;
 const lowBytes = 2 * gigabyte;
 
-/** @param directory the data directory */
-export async function examineDisk(directory: string): Promise<Finding> {
+/** @param directory the data directory; null: nothing is stored in it */
+export async function examineDisk(directory: string | null): Promise<Finding> {
+  if (directory === null) return fine("disk", "The service stores nothing on this machine.");
   try {
     const { bavail, bsize } = await statfs(directory);
     return judgeDisk(directory, bavail * bsize);

@@ -48,11 +48,17 @@ export interface DoctorContext {
 const maxConcurrent = 4;
 /** Time limit for one side of a connector. */
 const sideMs = 30_000;
+/** For all connectors: a client that has heard nothing by 90 s is cut off. */
+const defaultWholeMs = 60_000;
 
 export class LiveDoctorService implements DoctorService {
-  constructor(private readonly context: DoctorContext) {}
+  constructor(
+    private readonly context: DoctorContext,
+    private readonly wholeMs = defaultWholeMs,
+  ) {}
 
   async examine(connectorId: string | null, signal: AbortSignal): Promise<readonly Diagnosis[]> {
+    const limits = { signal, whole: AbortSignal.timeout(this.wholeMs) };
     const store = await this.context.stateTrouble();
     const service = await this.#examineService(store);
     const about = (connector: string | null) => (finding: Finding) => ({ connector, ...finding });
@@ -60,7 +66,7 @@ export class LiveDoctorService implements DoctorService {
     const found: Diagnosis[][] = [];
     for (let next = 0; next < connectors.length; next += maxConcurrent) {
       const group = connectors.slice(next, next + maxConcurrent).map(async (connector) => {
-        return (await this.#examineConnector(connector, signal)).map(about(connector.config.id));
+        return (await this.#examineConnector(connector, limits)).map(about(connector.config.id));
       });
       found.push(...(await Promise.all(group)));
     }
@@ -95,11 +101,11 @@ export class LiveDoctorService implements DoctorService {
 
   async #examineConnector(
     { config, initialized, status, parked }: ExaminedConnector,
-    signal: AbortSignal,
+    limits: Limits,
   ): Promise<Finding[]> {
     const [source, sink] = await Promise.all([
-      this.#examineSource(config, initialized, status, signal),
-      this.#examineSink(config, signal),
+      this.#examineSource(config, initialized, status, limits),
+      this.#examineSink(config, limits),
     ]);
     const holder = this.#ofInstallation((installation) => holderFindings(config.id, installation));
     const own = [
@@ -118,9 +124,9 @@ export class LiveDoctorService implements DoctorService {
     config: ConnectorConfig,
     isBegun: boolean,
     { state, status, progress }: ConnectorStatus,
-    signal: AbortSignal,
+    limits: Limits,
   ): Promise<readonly Finding[]> {
-    return await within("source", signal, async (limited) => {
+    return await within("source", config.id, limits, async (limited) => {
       const events = await this.context.validateSource(config.source, limited, config.id);
       const found = validationFindings("source", events);
       // If it cannot connect, the events say why.
@@ -135,27 +141,41 @@ export class LiveDoctorService implements DoctorService {
     });
   }
 
-  async #examineSink({ id, sink }: ConnectorConfig, signal: AbortSignal): Promise<readonly Finding[]> {
-    return await within("sink", signal, async (limited) =>
+  async #examineSink({ id, sink }: ConnectorConfig, limits: Limits): Promise<readonly Finding[]> {
+    return await within("sink", id, limits, async (limited) =>
       validationFindings("sink", await this.context.validateSink(sink, limited, id)),
     );
   }
 }
 
+interface Limits {
+  /** Nobody waits for the findings any more. */
+  readonly signal: AbortSignal;
+  /** The time for all connectors is over. */
+  readonly whole: AbortSignal;
+}
+
 /** A side that does not answer in time becomes a failed finding, so that the others are still reported. */
 async function within(
   about: "source" | "sink",
-  signal: AbortSignal,
+  connector: string,
+  { signal, whole }: Limits,
   examine: (limited: AbortSignal) => Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
   const limit = AbortSignal.timeout(sideMs);
   try {
-    return await examine(AbortSignal.any([signal, limit]));
+    whole.throwIfAborted();
+    return await examine(AbortSignal.any([signal, limit, whole]));
   } catch (error) {
     signal.throwIfAborted();
-    const finding = limit.aborted
-      ? `The ${about} did not answer within ${sideMs / 1000} s.`
-      : toMillraceError(error).message;
-    return [{ about, severity: "failed", finding, commands: [] }];
+    const failed = (finding: string, commands: string[] = []): readonly Finding[] => [
+      { about, severity: "failed", finding, commands },
+    ];
+    if (whole.aborted) {
+      const finding = `There was no time left to examine the ${about}: others took too long. Examine it by itself.`;
+      return failed(finding, [`millrace doctor ${connector}`]);
+    }
+    if (limit.aborted) return failed(`The ${about} did not answer within ${sideMs / 1000} s.`);
+    return failed(toMillraceError(error).message);
   }
 }

@@ -115,6 +115,11 @@ export class SupervisedConnector {
     await this.tasks.close();
   }
 
+  /** While `close` stops it in order. */
+  cut(): void {
+    this.#loop?.cut();
+  }
+
   async #reconcileUntilCurrent(): Promise<void> {
     while (this.#isStale && !this.#closed) {
       this.#isStale = false;

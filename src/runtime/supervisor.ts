@@ -19,8 +19,7 @@ interface Held {
 }
 
 /** One that is no longer held, and whose run has not ended. */
-interface Ending {
-  readonly term: Term;
+interface Ending extends Held {
   readonly ended: Promise<void>;
 }
 
@@ -179,7 +178,12 @@ export class Supervisor implements AsyncDisposable {
   #end(id: string, how: "stop" | "cut"): Promise<void> {
     this.#awaiting.delete(id);
     const held = this.#held.get(id);
-    if (!held) return this.#ending.get(id)?.ended ?? Promise.resolve();
+    if (!held) {
+      const ending = this.#ending.get(id);
+      // Its lease may be lost while it stops in order: then nothing is waited for any more.
+      if (how === "cut") ending?.connector.cut();
+      return ending?.ended ?? Promise.resolve();
+    }
     this.#held.delete(id);
     const ended = held.connector
       .close(how)
@@ -191,7 +195,7 @@ export class Supervisor implements AsyncDisposable {
         this.context.board.release(id);
         this.#ending.delete(id);
       });
-    this.#ending.set(id, { term: held.term, ended });
+    this.#ending.set(id, { ...held, ended });
     return ended;
   }
 }

@@ -13,6 +13,8 @@ export interface StateOptions {
   readonly encryptionKey: string | null;
   /** UUID of this life of the process, by which other replicas know it. */
   readonly instance: string;
+  /** How long an answer about leases may take; left out: as long as any other. */
+  readonly leaseAnswerMs?: number;
   /** Called with failures of background maintenance, which is tried again. */
   readonly reportMaintenance?: (error: unknown) => void;
 }
@@ -35,12 +37,15 @@ export async function openDatabase(
   return owned.use(await openPgliteDatabase(options.dataDirectory, options.reportMaintenance ?? (() => {})));
 }
 
-/** Creates the data directory where something is stored in it. */
-export async function makeDirectory({
+/** Whether anything is stored in the data directory: the state, or the key file. */
+export function usesDirectory({
   databaseUrl,
   encryptionKey,
-  dataDirectory,
-}: Omit<StateOptions, "instance">): Promise<void> {
-  if (databaseUrl !== null && encryptionKey !== null) return;
-  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+}: Pick<StateOptions, "databaseUrl" | "encryptionKey">): boolean {
+  return databaseUrl === null || encryptionKey === null;
+}
+
+/** Creates the data directory where something is stored in it. */
+export async function makeDirectory(options: Omit<StateOptions, "instance">): Promise<void> {
+  if (usesDirectory(options)) await mkdir(options.dataDirectory, { recursive: true, mode: 0o700 });
 }

@@ -204,6 +204,8 @@ test("tasks are created, watched to their end, and listed; a failure sets the ex
   expect((await millrace(["tasks", "get", "tasks", id])).out).toMatch(
     /^ID .* REASON\n.* Failed +shop\.nothing /,
   );
+  const watched = await millrace(["tasks", "get", "tasks", id, "--watch"]);
+  expect(watched).toMatchObject({ code: 1, error: expect.stringContaining("shop.nothing does not exist") });
   expect((await millrace(["tasks", "cancel", "tasks", id])).code).toBe(1);
   expect(await millrace(["tasks", "retry", "tasks", id])).toMatchObject({ code: 0, error: "" });
   expect(await millrace(["tasks", "list", "nothing"])).toMatchObject({ code: 1 });

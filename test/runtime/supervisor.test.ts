@@ -19,6 +19,17 @@ test("a lease that is gained and lost while the earlier run ends is not held aft
   expect(supervisor.holds("orders")).toBe(false);
 });
 
+test("a run that stops in order is cut when its lease is lost meanwhile", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { connectors, supervisor } = runtime;
+  await connectors.createOrReplace("orders", { ...sampleRequest(), name: "deaf" }, null);
+  await waitFor("it to run", () => runtime.lines.join("").includes("begun"));
+  const stopped = supervisor.giveBack("orders");
+  supervisor.cut("orders");
+  await stopped;
+  expect(runtime.lines.join("")).not.toContain("did not stop in time");
+});
+
 test("of two leases that are gained while the earlier run ends, the later one is held", async () => {
   await using runtime = await RuntimeFixture.open();
   const { connectors, supervisor } = runtime;

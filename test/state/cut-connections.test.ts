@@ -145,6 +145,19 @@ test("a silent server fails its queries, and answers again when it is reachable"
   expect(open.lost.aborted).toBe(false);
 });
 
+test("one silent connection is not waited for longer than leases may wait", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+  await using open = await openPostgresDatabase(url, { instance: crypto.randomUUID(), leaseAnswerMs: 500 });
+  const ask = () => open.shared!.forLeases.execute(sql`select 1`).execute();
+  await ask();
+  proxy.strand();
+  const begunAt = performance.now();
+  await expect(ask()).rejects.toThrow();
+  await ask();
+  expect(performance.now() - begunAt).toBeLessThan(3_000);
+});
+
 describe("a write that was reported as failed never lands after a later one, however late it arrives", () => {
   const afterSecond = async (answerMs: number, lose: (network: LateNetwork) => void) => {
     await using network = await LateNetwork.start(server.port);

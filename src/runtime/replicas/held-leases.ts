@@ -103,19 +103,18 @@ export class HeldLeases {
   }
 
   lose(ids: readonly string[]): void {
-    for (const id of ids) this.end(id);
+    for (const id of ids) this.#end(id);
     for (const id of ids) this.#call(() => this.context.lost(id));
-  }
-
-  /** It is no longer held; nothing of its run goes on. */
-  end(id: string): void {
-    const term = this.#held.get(id);
-    if (term !== undefined) this.#ended.set(id, term);
-    this.#held.delete(id);
   }
 
   stopTimer(): void {
     this.#cancelTimer();
+  }
+
+  #end(id: string): void {
+    const term = this.#held.get(id);
+    if (term !== undefined) this.#ended.set(id, term);
+    this.#held.delete(id);
   }
 
   #revoke(id: string): void {

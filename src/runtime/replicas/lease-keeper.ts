@@ -237,10 +237,8 @@ export class LeaseKeeper implements AsyncDisposable {
     );
     this.#leases.check();
     if (failure) this.#log.notGivenBack(id, failure);
-    if (this.#leases.termOf(id) === term) {
-      if (failure) this.#leases.lose([id]);
-      else this.#leases.end(id);
-    }
+    // Unless it was lost meanwhile, and perhaps gained anew.
+    if (this.#leases.termOf(id) === term) this.#leases.lose([id]);
     try {
       await this.#answer(this.context.store.release(this.context.self, new Map([[id, term]])));
     } catch (error) {

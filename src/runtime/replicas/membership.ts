@@ -23,7 +23,7 @@ export interface MembershipContext {
   /** A replica has died; of all that see it, one is told. */
   replicaLost(replica: ReplicaView): void;
   gained(connectorId: string, term: number): void;
-  /** Everything of its run must end at once. */
+  /** Everything of its run must end at once. Also called when it was given back, and nothing goes on. */
   lost(connectorId: string): void;
   /** Resolves when its run has ended in order. */
   giveBack(connectorId: string): Promise<void>;
@@ -54,10 +54,7 @@ export class Membership implements AsyncDisposable {
         this.#activities.delete(id);
         context.lost(id);
       },
-      giveBack: async (id) => {
-        await context.giveBack(id);
-        this.#activities.delete(id);
-      },
+      giveBack: (id) => context.giveBack(id),
       isActive: (id) => this.#activities.get(id)?.isActive ?? true,
       replicaLost: (replica) => context.replicaLost(replica),
       trouble: () => context.trouble(),

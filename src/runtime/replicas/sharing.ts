@@ -1,6 +1,7 @@
 // Wires what a replica needs that shares its state with others: its leases decide what the supervisor runs here, and what runs
 // elsewhere is shown by its holder's reports.
 
+import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
 import type { Notice } from "../../state/notices.ts";
 import type { SharedState, State } from "../../state/open-state.ts";
@@ -33,6 +34,7 @@ export class Sharing implements AsyncDisposable {
   readonly #membership: Membership;
   #supervisor!: Supervisor;
   #boards!: ReplicaBoards;
+  #isDeaf = false;
 
   constructor(private readonly context: SharingContext) {
     const { shared, self, log } = context;
@@ -48,10 +50,7 @@ export class Sharing implements AsyncDisposable {
         this.#boards.lost(id);
         this.#supervisor.cut(id);
       },
-      giveBack: async (id) => {
-        await this.#supervisor.giveBack(id);
-        this.#boards.lost(id);
-      },
+      giveBack: (id) => this.#supervisor.giveBack(id),
       noticed: (notice) => this.#noticed(notice),
     });
   }
@@ -109,6 +108,7 @@ export class Sharing implements AsyncDisposable {
         this.#supervisor.dispatchTasks(notice.connector);
         break;
       case "missed":
+        this.#tellDeafness(notice.error);
         this.#supervisor.reconcileHeld();
         break;
       case "lease":
@@ -116,5 +116,17 @@ export class Sharing implements AsyncDisposable {
       default:
         notice satisfies never;
     }
+  }
+
+  /** Once, until notices come again. */
+  #tellDeafness(error: unknown): void {
+    const isDeaf = error !== undefined;
+    if (isDeaf && !this.#isDeaf) {
+      this.context.log.warn(
+        { error: toMillraceError(error, "state_unavailable") },
+        "the state's server refuses the session that hears what other replicas change: it is looked for every 10 s instead",
+      );
+    }
+    this.#isDeaf = isDeaf;
   }
 }

@@ -24,6 +24,8 @@ export interface PostgresOptions {
   readonly instance: string;
   /** An operation that is not answered in time fails. */
   readonly answerMs?: number;
+  /** The same for what is said of leases: one that is silent must not outlast them. */
+  readonly leaseAnswerMs?: number;
   /** How long to wait for another one that migrates. */
   readonly lockMs?: number;
 }
@@ -31,14 +33,14 @@ export interface PostgresOptions {
 /** Migrates the tables, and connects. Throws `state_unavailable` or `invalid_setting`. */
 export async function openPostgresDatabase(
   url: string,
-  { instance, answerMs = defaultAnswerMs, lockMs = defaultLockMs }: PostgresOptions,
+  { instance, answerMs = defaultAnswerMs, leaseAnswerMs = answerMs, lockMs = defaultLockMs }: PostgresOptions,
 ): Promise<OpenDatabase> {
   await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
   await reachable(() => migrateTables(connection, lockMs));
   const name = sessionName(instance);
   const sessions = opening.use(new StateSessions(connection, name, answerMs, maxSessions));
-  const leaseSessions = opening.use(new StateSessions(connection, name, answerMs, 1));
+  const leaseSessions = opening.use(new StateSessions(connection, name, leaseAnswerMs, 1));
   const owned = opening.move();
   const lost = new AbortController();
   return {

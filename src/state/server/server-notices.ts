@@ -11,6 +11,8 @@ import { shareUseSql } from "./use-lock.ts";
 /** The channel that the triggers of migration 0005 tell. */
 const channel = "millrace";
 const watchMs = 2_000;
+/** After so many attempts without a session, listeners are told to look for themselves. */
+const toldAfterFailures = 5;
 const answerMs = 5_000;
 /** The server drops a session whose client is gone within about a minute: until then the state counts as used. */
 const deadSessionSql =
@@ -26,6 +28,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
   #session: StateSession | null = null;
   #watching: Promise<void> | null = null;
   #isClosed = false;
+  #failures = 0;
   #timer: Timer | undefined;
 
   private constructor(
@@ -64,7 +67,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
   #watch(): void {
     if (this.#isClosed) return;
     this.#watching ??= this.#verify()
-      .catch(() => {})
+      .catch((error: unknown) => this.#failed(error))
       .finally(() => {
         this.#watching = null;
       });
@@ -75,7 +78,14 @@ export class ServerNotices implements Notices, AsyncDisposable {
     if (this.#session?.isOpen || this.#isClosed) return;
     // Without the lock this replica works on all the same: its leases keep it apart from others.
     this.#session = await this.#openSession(shareServiceLock);
+    this.#failures = 0;
     this.#tell({ what: "missed" });
+  }
+
+  /** Other sessions may work on, so that nothing else shows that this replica hears nothing. */
+  #failed(error: unknown): void {
+    this.#failures += 1;
+    if (this.#failures % toldAfterFailures === 0) this.#tell({ what: "missed", error });
   }
 
   #drop(): void {

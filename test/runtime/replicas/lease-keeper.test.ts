@@ -399,7 +399,7 @@ describe("a replica that leaves", () => {
     pass(10_000);
     expect(told.filter((line) => line.startsWith("x")).slice(2)).toEqual([
       ...["x: giving a", "x: giving b"],
-      ...["x: given a", "x: given b"],
+      ...["x: given a", "x: lost a", "x: given b", "x: lost b"],
     ]);
     expect(x.left).toBe(true);
     expect(store.replicas.has("x")).toBe(false);
@@ -413,7 +413,7 @@ describe("a replica that leaves", () => {
     const first = x.keeper[Symbol.asyncDispose]();
     expect(x.keeper[Symbol.asyncDispose]()).toBe(first);
     pass(1_000);
-    expect(told).toEqual(["x: gained a", "x: giving a", "x: given a"]);
+    expect(told).toEqual(["x: gained a", "x: giving a", "x: given a", "x: lost a"]);
   });
 
   test("ends also while the state is away", () => {
@@ -553,9 +553,27 @@ describe("several replicas", () => {
     pass(1_000);
     join("y");
     pass(5_000);
-    expect(told.slice(3)).toEqual(["x: giving c", "x: given c", "y: gained c"]);
+    expect(told.slice(3)).toEqual(["x: giving c", "x: given c", "x: lost c", "y: gained c"]);
     expect(said()).toContain("info: giving a connector back, so that y, which has fewer, runs it");
   });
+});
+
+test("a lease that is lost while its run stops, and gained anew, is not lost when the run has stopped", () => {
+  const { join, joinApiOnly, pass, told, network } = stage(["a", "b"]);
+  joinApiOnly();
+  const x = join("x", { stopMs: () => 12_000 });
+  pass(1_000);
+  const y = join("y");
+  while (!told.includes("x: giving b")) pass(10);
+  y.kill();
+  network.isServerAway = true;
+  pass(6_000);
+  network.isServerAway = false;
+  pass(10_000);
+  expect(told.filter((line) => line.endsWith(" b"))).toEqual([
+    ...["x: gained b", "x: giving b", "x: lost b", "x: gained b", "x: given b"],
+  ]);
+  expect(x.keeper.holds("b")).toBe(true);
 });
 
 test("no more connectors move than must, also where a view is older than what was given back", () => {

@@ -156,3 +156,21 @@ test("a notice of a kind that a later build knows is left alone", () => {
   for (const other of [text({ what: "weather" }), text({ what: "task" }), "{", "null", '"text"', "[]"])
     expect(readNotice(other, "own")).toBeNull();
 });
+
+test("a replica that may open no other session is told that it hears nothing, until it hears again", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  await using other = await open(proxy.port);
+  const { notices } = heard(other);
+  // Those that are open live on.
+  await other.ping();
+  proxy.refuse(true);
+  await server.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace notices ${other.shared!.instance}'`,
+  );
+  await waitFor("it to be told", () => notices.length > 0);
+  expect(notices).toEqual([{ what: "missed", error: expect.any(Error) }]);
+  await other.ping();
+  proxy.refuse(false);
+  await waitFor("it listens again", () => notices.length > 1);
+  expect(notices[1]).toEqual({ what: "missed" });
+});
