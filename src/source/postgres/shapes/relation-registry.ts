@@ -209,7 +209,8 @@ export class RelationRegistry {
   /** Another batch begins, with these relations. */
   beginBatch(relations: readonly Relation[]): void {
     for (const slots of [this.#byOid, this.#inProgress]) {
-      for (const slot of slots.values()) slot.indexInBatch = relations.indexOf(slot.relation);
+      // A table that was announced again as it was stands there twice: changes of one table never go back to an earlier index.
+      for (const slot of slots.values()) slot.indexInBatch = relations.lastIndexOf(slot.relation);
     }
   }
 

@@ -5,6 +5,7 @@ import { expect, test } from "bun:test";
 import { BatchBuilder } from "../../../../src/change/batch-builder.ts";
 import type { ChangeBatch } from "../../../../src/change/change-batch.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
+import type { Relation } from "../../../../src/change/relation.ts";
 import { selectionOf } from "../../../../src/source/postgres/catalog/table-selection.ts";
 import { RelationRegistry } from "../../../../src/source/postgres/shapes/relation-registry.ts";
 import { targetBatchBytes } from "../../../../src/source/postgres/stream/feedback.ts";
@@ -208,6 +209,37 @@ test("a relation that a transaction in progress announces is not used for others
   const later = registry.find(table)?.relation;
   send(...block(9, announcement(9), insert(9, 5)), message("A", int32(9), int32(9)));
   expect(registry.find(table)?.relation).toBe(later!);
+});
+
+test("changes of a table that is announced again as it was have one index from there on", () => {
+  const { buffer, send, registry } = stream();
+  const taken = () => {
+    const batch = buffer.take()!;
+    for (const { relation } of registry.undescribed(batch.relations)) {
+      const columns = relation.columns.map((column, i) => ({ ...column, number: i + 1 }));
+      const lists = [batch.relations as Relation[], ...buffer.relationLists];
+      registry.describe(relation, { ...relation, columns }, lists);
+    }
+    return batch;
+  };
+  send(begin(7, 200), announcement(null), insert(null, 1), commit(200));
+  taken();
+  send(begin(8, 300), insert(null, 2), commit(300), begin(9, 400), insert(null, 3));
+  // As after CREATE INDEX within a transaction.
+  send(announcement(null), insert(null, 4));
+  taken();
+  send(
+    commit(400),
+    ...block(10, announcement(10), insert(10, 5)),
+    begin(11, 500),
+    insert(null, 6),
+    commit(500),
+  );
+  const { count, relation, relations } = taken();
+  const indexes = [...relation.subarray(0, count)];
+  expect(indexes).toEqual(indexes.toSorted());
+  expect(new Set(indexes.map((i) => relations[i])).size).toBe(1);
+  expect(count).toBe(3);
 });
 
 test("batches of inserts are smaller than batches of changes that may replace each other", () => {
