@@ -27,7 +27,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 let count = 0;
 
 /** A database with a table, and a slot that starts before the first write. */
-async function place(port = server.port, pace?: SourcePace) {
+async function place(port = server.port, pace?: SourcePace, maxBufferedRows = 0) {
   const database = `stream_${++count}`;
   const slot = `millrace_${database}`;
   await server.createDatabase(database);
@@ -37,7 +37,7 @@ async function place(port = server.port, pace?: SourcePace) {
   const source = new PostgresSource(
     config,
     slot,
-    0,
+    maxBufferedRows,
     {
       signal: controller.signal,
       state: await emptySourceState(),
@@ -168,6 +168,25 @@ test("nothing is awaited at the end of a backlog", async () => {
   await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
   await using stream = await at.source.stream(at.checkpoint, "text");
   expect(ids(await stream.next())).toEqual(Array.from({ length: 5_000 }, (_, i) => i + 1));
+});
+
+test("catches up at the end of what was logged, though the buffer never is empty behind it", async () => {
+  await using at = await place(server.port, undefined, 1_000);
+  await at.sql("insert into t values (0, 'a')");
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  let isCaughtUp = false;
+  void stream.caughtUp.then(() => {
+    isCaughtUp = true;
+  });
+  for (const from of [100_000, 200_000, 300_000])
+    await at.sql(`insert into t select ${from} + g, 'b' from generate_series(1, 20000) g`);
+  // Into the second of them.
+  for (let rows = 0; rows < 20_002; ) {
+    await Bun.sleep(1);
+    rows += (await stream.next()).count;
+  }
+  await Bun.sleep(0);
+  expect(isCaughtUp).toBe(true);
 });
 
 test("small transactions of a backlog arrive together, and later ones on their own", async () => {

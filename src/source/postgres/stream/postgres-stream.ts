@@ -133,7 +133,7 @@ export class PostgresStream implements ChangeStream {
       if (batch) {
         this.#advance.handedOutBatch(batch);
         if (batch.count > 0) this.#recordActivity();
-        this.#detectCaughtUp();
+        this.#detectCaughtUp(batch);
         this.#applyBackpressure();
         await this.options.beforeHandOut();
         return await this.#relations.complete(batch);
@@ -258,9 +258,13 @@ export class PostgresStream implements ChangeStream {
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
   }
 
-  #detectCaughtUp(): void {
+  /** `batch`: the one that is handed out. What is buffered behind it was committed later. */
+  #detectCaughtUp(batch?: ChangeBatch): void {
+    const { logEnd } = this.options;
     const { inTransaction, resumeLsn } = this.#decoder.builder;
-    if (!inTransaction && this.#buffer.isEmpty && resumeLsn >= this.options.logEnd) this.#catchUp.resolve();
+    const isAllOut = !inTransaction && this.#buffer.isEmpty && resumeLsn >= logEnd;
+    const isPassed = batch && !batch.inProgress && !batch.endsInTransaction && batch.resumeLsn >= logEnd;
+    if (isAllOut || isPassed) this.#catchUp.resolve();
   }
 
   #tick(): void {
