@@ -14,6 +14,9 @@ export function isKeyExact({ key, columns }: Pick<Relation, "key" | "columns">):
   return key.every((i) => exactTypes.has(columns[i]!.typeOid));
 }
 
+/** Of all tables. With more, none is known: that is slower and never wrong, and a repair may copy millions of rows while the source is quiet. */
+const mostKeys = 100_000;
+
 export class RowsAhead {
   /** Keys by the table's OID. Any row of a table that is not here may be ahead: an earlier run may have copied it. */
   readonly #keys = new Map<number, Set<string>>();
@@ -27,6 +30,8 @@ export class RowsAhead {
     if (!ahead) return;
     for (const key of keys) ahead.add(textOf(key));
     this.#keys.set(tableId, ahead);
+    const known = this.#keys.values().reduce((sum, { size }) => sum + size, 0);
+    if (known > mostKeys) this.forget();
   }
 
   copiedWhole(tableId: number): void {

@@ -57,3 +57,16 @@ test("of a table whose keys may have another text: any", () => {
   const numeric = relation("t", [["id", 1700, "numeric"]], { id: 7 });
   expect(mayHold("1.00", 15n, numeric)).toBe(true);
 });
+
+test("of a table with more rows copied than are kept in memory: any, until the stream is there", () => {
+  const { copied, mayHold } = begun(5n);
+  const keys = (from: number) => Array.from({ length: 60_000 }, (_, i) => String(from + i));
+  copied(keys(0), 10n, 20n);
+  expect(mayHold("70000", 15n)).toBe(false);
+  copied(keys(100_000), 10n, 30n);
+  expect(mayHold("70000", 15n)).toBe(true);
+  copied(["1"], 10n, 40n);
+  expect(mayHold("70000", 15n)).toBe(true);
+  copied(["1"], 40n, 50n);
+  expect(["1", "2"].map((key) => mayHold(key, 45n))).toEqual([true, false]);
+});
