@@ -159,14 +159,14 @@ export interface InspectionService {
   /** Throws `source_unreachable`, `source_timeout`, and the source's other errors, which the API returns as 502. */
   sourceCatalog(source: SourceRequest, fillFrom: string | null, signal: AbortSignal): Promise<Catalog>;
 
-  /** A failed check is an event, not an error. Returns within 60 s. */
+  /** A failed check is an event, not an error. Returns within 10 s. */
   validateSource(
     source: SourceRequest,
     fillFrom: string | null,
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]>;
 
-  /** A failed check is an event, not an error. Returns within 60 s. */
+  /** A failed check is an event, not an error. Returns within 10 s. */
   validateSink(
     sink: SinkRequest,
     fillFrom: string | null,
