@@ -133,7 +133,7 @@ export class PostgresStream implements ChangeStream {
       if (batch) {
         this.#advance.handedOutBatch(batch);
         if (batch.count > 0) this.#recordActivity();
-        this.#detectCaughtUp(batch);
+        this.#detectCaughtUp();
         this.#applyBackpressure();
         await this.options.beforeHandOut();
         return await this.#relations.complete(batch);
@@ -258,13 +258,10 @@ export class PostgresStream implements ChangeStream {
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
   }
 
-  /** `batch`: the one that is handed out. What is buffered behind it was committed later. */
-  #detectCaughtUp(batch?: ChangeBatch): void {
-    const { logEnd } = this.options;
+  #detectCaughtUp(): void {
     const { inTransaction, resumeLsn } = this.#decoder.builder;
-    const isAllOut = !inTransaction && this.#buffer.isEmpty && resumeLsn >= logEnd;
-    const isPassed = batch && !batch.inProgress && !batch.endsInTransaction && batch.resumeLsn >= logEnd;
-    if (isAllOut || isPassed) this.#catchUp.resolve();
+    const isAllOut = !inTransaction && this.#buffer.isEmpty;
+    if ((isAllOut ? resumeLsn : this.#advance.handedOut) >= this.options.logEnd) this.#catchUp.resolve();
   }
 
   #tick(): void {
