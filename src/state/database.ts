@@ -71,9 +71,11 @@ export function sqlState(error: unknown): string | null {
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export const uniqueViolation = "23505";
 export const foreignKeyViolation = "23503";
+/** What codes of values begin with that the database cannot take. */
+export const dataException = "22";
 
 /** The driver's own message, which quotes no parameter, and its code. */
-function describeFailure(error: unknown): string {
+export function describeFailure(error: unknown): string {
   let innermost = error;
   while (innermost instanceof Error && innermost.cause instanceof Error) innermost = innermost.cause;
   if (!(innermost instanceof Error)) return "unknown failure";

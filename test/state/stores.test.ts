@@ -158,6 +158,18 @@ for (const kind of databaseKinds) {
       expect(await state.history.list("nobody")).toEqual([]);
     });
 
+    test.each([
+      ["a zero byte", "\u0000"],
+      ["half of a pair", "\ud83d"],
+    ])("refuses a history record with %s as a fault of the record", async (_, reason) => {
+      const status = { state: { realtime: { name: "rows" } }, status: { failed: { reason } } };
+      const appended = state.history.append({
+        ...{ id: Bun.randomUUIDv7(), connectorId: "one", runId: Bun.randomUUIDv7(), component: "Target" },
+        ...{ status, createdAt: new Date(), term: null },
+      });
+      await expect(appended).rejects.toMatchObject({ code: "internal" });
+    });
+
     test("stores a history record once, however often it is written", async () => {
       await state.connectors.insert(storedConnector("once"));
       const id = Bun.randomUUIDv7();

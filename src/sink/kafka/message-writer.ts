@@ -13,12 +13,12 @@ import { bodyChunks, releaseBody } from "../format/values/message-body.ts";
 import type { TupleView } from "../format/values/tuple-view.ts";
 import type { BoundaryEncoder } from "./boundary-encoder.ts";
 import { partitionOf } from "./client/partitioner.ts";
+import { toldKey } from "./client/told-key.ts";
 import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
 import type { MessageRow, RefusedRecords } from "./parking/refused-records.ts";
 import { rowName } from "./parking/row-name.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
 import type { PartitionQueue } from "./produce/round.ts";
-import { toldKeyBytes } from "./produce/too-large.ts";
 import type { KafkaReceipts } from "./receipts/kafka-receipts.ts";
 
 /** A table, and where its messages go. */
@@ -174,9 +174,7 @@ function messageTooLarge(
   bytes: number,
   maxBytes: number,
 ): MillraceError {
-  const named = key
-    ? new TextDecoder().decode(key.bytes.subarray(0, Math.min(key.length, toldKeyBytes)))
-    : "none";
+  const named = key ? toldKey(key.bytes.subarray(0, key.length)) : "none";
   const text =
     `A row of table ${qualifiedName(relation)} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, key ${named}). ` +
     "Nothing is skipped. Set message_max_bytes, and the topic's max.message.bytes, above that, or exclude the large column; then start the connector.";

@@ -3,7 +3,15 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import type { HistoryComponent, HistoryEntry, Status } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
-import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import {
+  type Database,
+  dataException,
+  describeFailure,
+  foreignKeyViolation,
+  sqlState,
+  stored,
+} from "../database.ts";
 import { statusHistory } from "../schema.ts";
 import { heldLease } from "./fence.ts";
 
@@ -33,7 +41,8 @@ export class HistoryStore {
 
   /**
    * Stores a record. `isRepeated`: only if it is missing, because an earlier attempt may have stored it. A record of a
-   * deleted connector is dropped, and so is one of a run whose term is no longer the connector's.
+   * deleted connector is dropped, and so is one of a run whose term is no longer the connector's. Throws `state_unavailable`, and
+   * `internal` where the state can never take the record.
    */
   async append({ term, ...record }: FencedRecord, isRepeated = false): Promise<void> {
     try {
@@ -41,7 +50,10 @@ export class HistoryStore {
       if (term === undefined || term === null) await this.#database.insert(statusHistory).values(record);
       else await this.#insertHeld(record, term);
     } catch (error) {
-      if (sqlState(error) === foreignKeyViolation) return;
+      const code = sqlState(error);
+      if (code === foreignKeyViolation) return;
+      if (code?.startsWith(dataException))
+        throw new MillraceError("internal", `The state refuses the record: ${describeFailure(error)}`);
       return stored(Promise.reject(error));
     }
     const count = (this.#sinceTrim.get(record.connectorId) ?? trimEvery) + 1;

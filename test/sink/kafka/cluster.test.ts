@@ -79,6 +79,14 @@ test.each([
   expect(kafkaFailure(failed, "connect")).toMatchObject({ code });
 });
 
+test("what a client or a broker says is told without what the state refuses", () => {
+  const failed = new NetworkError(`no \u0000answer:\n${"x".repeat(286)}${"😀".repeat(9)}`);
+  const { message } = kafkaFailure(failed, "connect");
+  expect(message).toBe(
+    `Kafka did not answer a request to connect: no answer: ${"x".repeat(286)}${"😀".repeat(2)}…`,
+  );
+});
+
 /** A broker that tells of the cluster, and names another one as its controller and the leader of topic `led`. */
 async function tellingBroker(stack: AsyncDisposableStack, host: string): Promise<number> {
   let own = 0;

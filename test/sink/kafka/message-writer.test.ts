@@ -30,8 +30,11 @@ const table: KafkaTable = {
   queues: [new PartitionQueue("documents", 0)],
 };
 
-/** What is added of these rows, or the code of what is thrown. */
-function messagesOf(rows: readonly (readonly [id: string, title: string, body: string])[]): unknown[] {
+/** What is added of these rows, or what is thrown. */
+function messagesOf(
+  rows: readonly (readonly [id: string, title: string, body: string])[],
+  key: KafkaTable["key"] = null,
+): unknown[] {
   const made: unknown[] = [];
   const log = {
     add: (_: unknown, _key: unknown, value: ByteWriter | null) =>
@@ -42,9 +45,9 @@ function messagesOf(rows: readonly (readonly [id: string, title: string, body: s
   const outlet = {
     addRow: (_: unknown, row: PlannedRow) => {
       try {
-        writer.addRow(table, row);
+        writer.addRow({ ...table, key }, row);
       } catch (error) {
-        made.push(toMillraceError(error).code);
+        made.push(toMillraceError(error));
       }
     },
     ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
@@ -68,7 +71,7 @@ test("a row that does not fit has no part in the next one", () => {
     ["2", "small", "own"],
     ["3", "large", large(2_000_000)],
   ]);
-  expect(refused).toBe("kafka_message_too_large");
+  expect(refused).toMatchObject({ code: "kafka_message_too_large" });
   expect(next).toMatchObject({ id: 2, title: "small", body: "own" });
   expect(last).toMatchObject({ id: 3, title: "large", body: large(2_000_000) });
 });
@@ -78,6 +81,14 @@ test("a row with a value above the limit does not make others too large", () => 
     ["1", "", large(maxMessageBytes + 1)],
     ["2", "small", "own"],
   ]);
-  expect(refused).toBe("kafka_message_too_large");
+  expect(refused).toMatchObject({ code: "kafka_message_too_large" });
   expect(next).toMatchObject({ id: 2, title: "small", body: "own" });
+});
+
+test("a key in Avro is told without bytes that the state refuses in a text", () => {
+  const inAvro = { writeKey: (out: ByteWriter) => out.all(Uint8Array.of(0, 0, 0, 0, 7, 2)) };
+  const [refused] = messagesOf([["1", "", large(maxMessageBytes + 1)]], inAvro);
+  const { message } = toMillraceError(refused);
+  expect(message).toContain("(topic documents, key \\x00\\x00\\x00\\x00\\x07\\x02)");
+  expect(message).not.toMatch(/\p{Cc}/u);
 });

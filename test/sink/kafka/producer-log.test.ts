@@ -44,7 +44,7 @@ class Rig {
     const end = Promise.withResolvers<void>();
     const named = [...batches].map(
       ([{ topic, partition }, some]) =>
-        [`${topic}/${partition}`, some.map((batch) => batch.firstKey(100) ?? "none")] as const,
+        [`${topic}/${partition}`, some.map((batch) => batch.firstKey() ?? "none")] as const,
     );
     this.rounds.push({ isCommit, messages, batches: Object.fromEntries(named), end });
     return end.promise;

@@ -143,8 +143,17 @@ describe("a batch of records", () => {
 
   test("tells the key of its first record, cut where it is long", () => {
     const long = batchOf([{ key: text("k".repeat(500)), value: text("v".repeat(70_000)) }]);
-    expect(long.firstKey(200)).toBe("k".repeat(200));
-    expect(batchOf(someMessages).firstKey(200)).toBe("key");
-    expect(batchOf([{ key: null, value: text("v") }]).firstKey(200)).toBeNull();
+    expect(long.firstKey()).toBe("k".repeat(200));
+    expect(batchOf(someMessages).firstKey()).toBe("key");
+    expect(batchOf([{ key: null, value: text("v") }]).firstKey()).toBeNull();
+  });
+
+  test.each([
+    ["in Avro", Uint8Array.of(0, 0, 0, 1, 2, 6, 97, 92, 98), "\\x00\\x00\\x00\\x01\\x02\\x06a\\x5cb"],
+    ["that is no text", Uint8Array.of(97, 255), "a\\xff"],
+    ["that is cut within a character", text(`${"k".repeat(198)}€€`), "k".repeat(198)],
+    ["with what turns the writing direction", text("a\u202eb"), "ab"],
+  ])("tells a key %s without what the state refuses", (_, key, told) => {
+    expect(batchOf([{ key, value: text("v") }]).firstKey()).toBe(told);
   });
 });

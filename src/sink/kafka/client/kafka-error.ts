@@ -1,6 +1,7 @@
 // What an error of the client or of a broker means for the sink: whether to try again, and which code and words the status has.
 
 import { GenericError, MultipleErrors, protocolErrors, protocolErrorsCodesById } from "@platformatic/kafka";
+import { plainLine, shortened } from "../../../errors/answer-in-reason.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
@@ -175,6 +176,6 @@ const maxWords = 300;
 
 /** As a sentence, bounded. */
 function words(text: string): string {
-  const line = text.replaceAll(/\s+/g, " ").trim().slice(0, maxWords);
-  return /[.!?]$/.test(line) ? line : `${line}.`;
+  const line = shortened(plainLine(text), maxWords) ?? "";
+  return /[.!?…]$/.test(line) ? line : `${line}.`;
 }

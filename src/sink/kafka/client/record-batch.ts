@@ -4,6 +4,7 @@
 import { compressionsAlgorithms, crc32c } from "@platformatic/kafka";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
+import { toldKey } from "./told-key.ts";
 
 export type Compression = "none" | "gzip" | "snappy" | "lz4" | "zstd";
 
@@ -114,14 +115,13 @@ export class RecordBatch {
   }
 
   /** Of the first record, for people; null: it has none. */
-  firstKey(most: number): string | null {
+  firstKey(): string | null {
     const read = { bytes: this.#out.bytes, at: 0 };
     readVarint(read);
     read.at += recordStartBytes;
     readVarint(read);
     const length = readVarint(read);
-    const key = read.bytes.subarray(read.at, read.at + Math.min(most, length));
-    return length < 0 ? null : new TextDecoder().decode(key);
+    return length < 0 ? null : toldKey(read.bytes.subarray(read.at, read.at + length));
   }
 
   /** The same records in two batches, of two records or more. This one stays as it is. */

@@ -8,9 +8,6 @@ import { readSettings } from "../client/topics.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
-/** What of a key is told. */
-export const toldKeyBytes = 200;
-
 /** What a broker says of a batch. */
 export class RefusedBatch extends ProtocolError {
   constructor(
@@ -40,7 +37,7 @@ export async function tellTooLarge(
     const { topic } = error;
     if (!limits.has(topic)) limits.set(topic, await limitOf(cluster, topic));
     const text =
-      `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
+      `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (key ${batch.firstKey() ?? "none"}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
       `kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${batch.bytes * 2}`;
     await events.tooLarge?.(batch.firstRow, text);
