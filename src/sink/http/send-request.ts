@@ -75,7 +75,8 @@ export class RequestTarget {
 }
 
 export type RequestResult =
-  | ({ readonly kind: "answered" } & Answer)
+  /** `isResent`: it went out before, over a connection that ended without an answer, and may have arrived then. */
+  | ({ readonly kind: "answered"; readonly isResent: boolean } & Answer)
   /** No answer; `code`: the system's error code. */
   | { readonly kind: "failed"; readonly reason: string; readonly code: string }
   /** Requests are not sent to this address. */
@@ -89,17 +90,26 @@ const connectFailures: ReadonlySet<string> = new Set([
   "EADDRNOTAVAIL",
 ]);
 
+/** A request on its way. */
+interface Sending {
+  readonly request: HttpRequest;
+  readonly stop: RequestStop;
+  /** As `RequestResult`. */
+  isResent: boolean;
+}
+
 /** Never throws: a signal that is aborted ends it as `failed`. */
 export async function sendRequest(request: HttpRequest): Promise<RequestResult> {
   const { stops, target } = request;
   const { resolver } = request.egress;
   const stop = stops.begin();
+  const sending: Sending = { request, stop, isResent: false };
   try {
     const host = target.hostname;
     const addresses = resolver.known(host) ?? (await stop.race(resolver.addresses(host)));
     let failure: RequestResult | null = null;
     for (const address of addresses) {
-      const result = await postTo(address, request, stop);
+      const result = await postTo(address, sending);
       if (result.kind !== "failed" || !connectFailures.has(result.code)) return result;
       failure = result;
     }
@@ -112,13 +122,14 @@ export async function sendRequest(request: HttpRequest): Promise<RequestResult> 
   }
 }
 
-async function postTo(address: string, request: HttpRequest, stop: RequestStop): Promise<RequestResult> {
+async function postTo(address: string, sending: Sending): Promise<RequestResult> {
+  const { request } = sending;
   const { target } = request;
   const { resolver } = request.egress;
   try {
-    const answer = await exchange(target.at(address), request, stop);
+    const answer = await exchange(target.at(address), sending);
     resolver.worked(target.hostname, address);
-    return { kind: "answered", ...answer };
+    return { kind: "answered", isResent: sending.isResent, ...answer };
   } catch (error) {
     // Otherwise an address that swallows what it is sent would be tried first each time.
     resolver.didNotWork(target.hostname, address);
@@ -128,9 +139,10 @@ async function postTo(address: string, request: HttpRequest, stop: RequestStop):
 
 /**
  * Uses an idle connection, or a new one. A receiver may close an idle connection just as it is used. Then the request is sent again over
- * a new one: the first cannot have answered it.
+ * a new one, though the receiver may have taken it from the first.
  */
-async function exchange(endpoint: Endpoint, request: HttpRequest, stop: RequestStop): Promise<Answer> {
+async function exchange(endpoint: Endpoint, sending: Sending): Promise<Answer> {
+  const { request, stop } = sending;
   const { target, headers, body, egress } = request;
   const { pool } = egress;
   const head = requestHead(target.start, headers, body.length);
@@ -151,6 +163,7 @@ async function exchange(endpoint: Endpoint, request: HttpRequest, stop: RequestS
     } catch (error) {
       if (error instanceof TimedOut) pool.closeIdleTo(endpoint);
       if (!(error instanceof NoAnswer && error.isStale)) throw error;
+      sending.isResent = true;
     }
   }
   return await exchangeOn(await opened(endpoint, pool, stop));

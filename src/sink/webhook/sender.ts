@@ -112,7 +112,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
       case "rejected": {
         const answer = await answerText(result.body, secrets);
         const error = rejection(request, result.status, answer?.short ?? null);
-        return { kind: "rejected", error, note: noteOf(tools, result.status, answer) };
+        const note = noteOf(tools, result.status, answer);
+        return { kind: "rejected", error, note, isUncertain: result.isResent };
       }
     }
   };

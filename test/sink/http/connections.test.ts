@@ -90,7 +90,7 @@ test("a kept connection that ends as it is used: the request goes once more, on 
     ["[2]", 1],
   ]);
   isGoing = false;
-  expect(await send()).toMatchObject({ kind: "answered" });
+  expect(await send()).toMatchObject({ kind: "answered", isResent: false });
 });
 
 test("a kept connection that brings part of an answer and ends has had the request: it is not sent again", async () => {

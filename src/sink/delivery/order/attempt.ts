@@ -15,8 +15,16 @@ export type AttemptOutcome =
       readonly retryAfterMs: number;
       readonly note?: AttemptNote;
     }
-  /** `note`: the receiver refused it; absent: it was not sent, and no other request will be. */
-  | { readonly kind: "rejected"; readonly error: MillraceError; readonly note?: AttemptNote };
+  /**
+   * `note`: the receiver refused it; absent: it was not sent, and no other request will be. `isUncertain`: it was sent before, within this
+   * attempt, without an answer: its rows may have arrived.
+   */
+  | {
+      readonly kind: "rejected";
+      readonly error: MillraceError;
+      readonly note?: AttemptNote;
+      readonly isUncertain?: boolean;
+    };
 
 /** Sends `request` once. Throws only `signal.reason`. */
 export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;

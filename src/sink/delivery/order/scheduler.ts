@@ -201,6 +201,7 @@ export class Scheduler {
         if (outcome.note && undeliverable) {
           delivery.work ??= new RequestWork([request]);
           delivery.work.note(outcome.note);
+          if (outcome.isUncertain) delivery.work.isUncertain = true;
           if (await undeliverable.takes(delivery.work, "refused", signal)) {
             this.#forgetAttempts(delivery);
             return true;

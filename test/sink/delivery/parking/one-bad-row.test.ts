@@ -34,6 +34,33 @@ test("one bad row among a thousand is parked, and the others arrive once", async
   );
 });
 
+test("a request that the receiver took before its connection ended, and refuses when it comes again, is not cut", async () => {
+  let taken: string | undefined;
+  await using at = await ParkingBench.start(({ index, headers: { "idempotency-key": key } }) => {
+    if (index === 1) {
+      taken = key;
+      return { kind: "reset" };
+    }
+    return taken !== undefined && key === taken ? 409 : 200;
+  });
+  const { sink, write } = await at.life();
+  await write([transaction(1, [insert(1)])]);
+  await sink.flush();
+  await write([
+    transaction(
+      2,
+      ids(11, 20).map((id) => insert(id)),
+    ),
+  ]);
+  await sink.flush();
+  const again = at.receiver.requests.slice(1).map(({ headers }) => headers["idempotency-key"]);
+  expect(again).toEqual([taken, taken]);
+  expect(
+    at.parked.map(({ message: { cause, rows, mayHaveArrived } }) => [cause, rows, mayHaveArrived]),
+  ).toEqual([["refused", 10, true]]);
+  expect(at.store.parking.cuts.size).toBe(0);
+});
+
 test("later changes of its key wait behind it, and follow a retry in order", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
   const { sink, write } = await at.life();
