@@ -39,6 +39,9 @@ export interface ParkedEntry {
   readonly bytes: number;
 }
 
+/** What a table that leaves the selection changes of a message whose rows come again. */
+export type RowVersions = Pick<ParkedEntry, "minVersion" | "maxVersion" | "versions" | "firstVersions">;
+
 /** A message as it is parked. */
 export interface ParkedMessage extends ParkedEntry {
   /** JSON: a list of the rows' keys, each an object of its key's columns. */
@@ -92,6 +95,8 @@ export type ParkingCall =
   | { readonly kind: "uncut"; readonly keys: readonly string[] }
   /** Those that are there already stay as they are. */
   | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
+  /** The rows of this message have come again with these versions. */
+  | { readonly kind: "renumber"; readonly id: string; readonly rows: RowVersions }
   /** What people ask for, and what they have discarded, both after these times. Answered with `ParkedWishes`. */
   | { readonly kind: "look"; readonly askedSince: string | null; readonly discardedSince: string | null }
   /** All that nobody has asked for are asked for now. */

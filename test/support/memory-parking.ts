@@ -10,7 +10,7 @@ import {
 } from "../../src/connector/parking.ts";
 
 interface Kept {
-  readonly message: ParkedMessage;
+  message: ParkedMessage;
   state: "parked" | "delivered" | "discarded";
   attempts: readonly AttemptNote[];
   asked: number | null;
@@ -93,6 +93,11 @@ export class MemoryParking {
             asked: gone?.asked ?? null,
           });
         }
+        return null;
+      }
+      case "renumber": {
+        const kept = this.kept.get(call.id);
+        if (kept) kept.message = { ...kept.message, ...call.rows };
         return null;
       }
       case "look":

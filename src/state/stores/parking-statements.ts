@@ -8,6 +8,7 @@ import {
   type ParkedMessage,
   type ParkingCall,
   type RequestCut,
+  type RowVersions,
 } from "../../connector/parking.ts";
 import { type Database, rowsOf } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
@@ -45,7 +46,7 @@ export async function putMessages(
       ...{
         min: message.minVersion,
         max: message.maxVersion,
-        versions: message.versions && [message.versions, message.firstVersions],
+        versions: storedVersions(message),
         copy: message.isOfCopy,
         lsn: message.firstLsn,
         uncertain: message.mayHaveArrived,
@@ -69,6 +70,22 @@ export async function putMessages(
       decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
       clock_timestamp(), false
     from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
+}
+
+/** Also of one that is not parked any more, whose rows may still come again. */
+export async function putVersions(
+  database: Database,
+  connectorId: string,
+  { id, rows }: Extract<ParkingCall, { kind: "renumber" }>,
+): Promise<void> {
+  const versions = storedVersions(rows);
+  await database.execute(sql`update ${parkedMessages} set min_version = ${rows.minVersion}::bigint,
+    max_version = ${rows.maxVersion}::bigint, versions = ${versions && JSON.stringify(versions)}::text::jsonb
+    where connector_id = ${connectorId} and id = ${id}::uuid`);
+}
+
+function storedVersions({ versions, firstVersions }: RowVersions) {
+  return versions && [versions, firstVersions];
 }
 
 export async function putAttempts(

@@ -16,7 +16,15 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
 import { lockMessages, nextTime } from "./parked-messages.ts";
-import { listed, oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
+import {
+  listed,
+  oneParked,
+  putAttempts,
+  putCut,
+  putMessages,
+  putVersions,
+  sweep,
+} from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
@@ -104,6 +112,8 @@ export class RunParking {
         );
       case "park":
         return await write((database) => putMessages(database, connectorId, call.messages));
+      case "renumber":
+        return await write((database) => putVersions(database, connectorId, call));
       case "delivered":
         return await writeMany(sql`update ${parkedMessages}
           set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()

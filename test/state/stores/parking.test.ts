@@ -390,6 +390,22 @@ for (const kind of databaseKinds) {
       expect((await load()).entries[0]?.entry).toMatchObject({ hashes: [2, 1], ...versions });
     });
 
+    test("versions with which rows have come again take the place of those before, also of what is parked no more", async () => {
+      const { park, load } = await connector("renumbered");
+      const rows = { minVersion: 2, maxVersion: 9, versions: [2, 9], firstVersions: [2, 9] };
+      await park(message(1, rows), message(2), message(3));
+      await state.parking.answer("renumbered", { kind: "delivered", ids: [idOf(1)] }, null);
+      const lower = { minVersion: 1, maxVersion: 7, versions: [1, 7], firstVersions: [1, 7] };
+      const one = { minVersion: 8, maxVersion: 8, versions: null, firstVersions: null };
+      await state.parking.answer("renumbered", { kind: "renumber", id: idOf(1), rows: lower }, null);
+      await state.parking.answer("renumbered", { kind: "renumber", id: idOf(2), rows: one }, null);
+      expect((await load()).entries.map(({ entry }) => entry)).toMatchObject([
+        lower,
+        one,
+        { minVersion: message(3).minVersion },
+      ]);
+    });
+
     test("what may have arrived is told, also of what an older version parked", async () => {
       const { park, load } = await connector("uncertain");
       await park(message(1), message(2, { mayHaveArrived: true }), message(3, { cause: "exhausted" }));

@@ -1,8 +1,8 @@
 // What a run knows of the messages that are parked, and of those that were, as long as their rows may come again after a restart. Which of
 // them may be sent again now. It holds no rows.
 
-import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
-import { ParkedIndex } from "./parked-index.ts";
+import type { ParkedEntry, RowVersions, StoredEntry } from "../../../connector/parking.ts";
+import { hasSameVersions, ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
 const sweepSpacingMs = 2_000;
@@ -71,17 +71,21 @@ export class ParkedEntries {
   }
 
   has(id: string): boolean {
-    return this.parked.get(id) !== undefined || this.settled.get(id) !== undefined;
+    return this.get(id) !== undefined;
+  }
+
+  get(id: string): ParkedEntry | undefined {
+    return this.parked.get(id) ?? this.settled.get(id);
   }
 
   /**
-   * Its rows have come again. Returns whether that was waited for. `version`: of its one row, which is lower than it was where a version of a
-   * copy, which raised it, was never committed: later rows of its key have to be found behind it.
+   * Its rows have come again. Returns whether that was waited for. `rows`: their versions, which are lower than they were where a table has
+   * left the selection, or a version of a copy, which raised them, was never committed: later rows of its keys have to be found behind it.
    */
-  cameAgain(id: string, version: number | null = null): boolean {
+  cameAgain(id: string, rows: RowVersions | null): boolean {
     const index = this.parked.get(id) ? this.parked : this.settled;
     const entry = index.get(id);
-    if (entry && version !== null) index.setVersion(entry, version);
+    if (entry && rows && !hasSameVersions(entry, rows)) index.setVersions(entry, rows);
     return this.#unreached.delete(id);
   }
 

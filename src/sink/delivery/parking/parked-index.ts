@@ -1,7 +1,7 @@
 // Which messages are parked, and which rows wait behind which. Messages that share a key are a chain, in their order; one without a key stands
 // between all others of its table. It holds hashes, and no row. Pure.
 
-import type { ParkedEntry } from "../../../connector/parking.ts";
+import type { ParkedEntry, RowVersions } from "../../../connector/parking.ts";
 import { tableKey } from "../table-key.ts";
 
 /** A row, as far as its order matters. No hash: it may be any row of the table. */
@@ -73,15 +73,20 @@ export class ParkedIndex {
       });
   }
 
-  /** The one row of the message has this version now. */
-  setVersion(entry: ParkedEntry, version: number): void {
-    Object.assign(entry, { minVersion: version, maxVersion: version });
+  /** The rows of the message have these versions now. */
+  setVersions(entry: ParkedEntry, { minVersion, maxVersion, versions, firstVersions }: RowVersions): void {
+    Object.assign(entry, { minVersion, maxVersion, versions, firstVersions });
     const table = this.#tables.get(tableKey(entry.schema, entry.table));
     const place = table?.places.get(entry.id);
     if (!table || !place) return;
-    Object.assign(place, { first: version });
+    Object.assign(place, { first: minVersion });
     const chains = entry.isWide ? [table.wide] : entry.hashes.map((hash) => chainOf(table, hash));
-    for (const chain of chains) chain.isRising = false;
+    chains.forEach((chain, i) => {
+      const own = chain.entries[firstPlace(chain.entries, ({ order }) => order >= place.order)]!;
+      if (own !== place) Object.assign(own, { first: firstVersions?.[i] ?? minVersion });
+      chain.isRising = false;
+      chain.most = Math.max(chain.most, maxVersion);
+    });
   }
 
   remove(entry: ParkedEntry): void {
@@ -229,6 +234,12 @@ export class ParkedIndex {
     }
     return before;
   }
+}
+
+/** Whether the rows have the same versions. */
+export function hasSameVersions(some: RowVersions, others: RowVersions): boolean {
+  if (some.minVersion !== others.minVersion || some.maxVersion !== others.maxVersion) return false;
+  return some.versions?.every((version, row) => version === others.versions?.[row]) ?? true;
 }
 
 /** Rows between the first and the last one may have gone another way. */

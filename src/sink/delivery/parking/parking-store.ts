@@ -8,6 +8,7 @@ import type {
   ParkedWishes,
   ParkingCall,
   RequestCut,
+  RowVersions,
 } from "../../../connector/parking.ts";
 import { BatchedIds } from "./batched-ids.ts";
 
@@ -19,6 +20,8 @@ export interface ParkingStore {
   /** Forgets these cuts. */
   uncut(keys: readonly string[]): Promise<void>;
   park(messages: readonly ParkedMessage[]): Promise<void>;
+  /** Its rows have come again with these versions. */
+  renumber(id: string, rows: RowVersions): Promise<void>;
   /** `askedSince`: what was asked for later; null: all. `discardedSince`: what was discarded then and later; null: in the last minutes. */
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
   /** Asks for all that are parked and that nobody has asked for. */
@@ -42,6 +45,8 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     cut: (cut) => tell({ kind: "cut", cut }),
     uncut: (keys) => tell({ kind: "uncut", keys }),
     park: (messages) => tell({ kind: "park", messages }),
+    renumber: (id, { minVersion, maxVersion, versions, firstVersions }) =>
+      tell({ kind: "renumber", id, rows: { minVersion, maxVersion, versions, firstVersions } }),
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),

@@ -10,7 +10,7 @@ import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
-import type { ParkedIndex } from "./parked-index.ts";
+import { hasSameVersions, type ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
 import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
@@ -109,9 +109,13 @@ export class Parking implements UndeliverableRequests {
       // Nothing is sent any more, so nobody asks further.
       if (!request || this.retry?.isOver) return request ?? null;
       const { idempotencyKey: key } = request;
-      if (this.entries.has(key)) {
+      const known = this.entries.get(key);
+      if (known) {
+        const rows = request.rowMarks ? entryOf(request) : null;
+        // Before the checkpoint passes them: then they do not come again, and later rows are held to what the state has.
+        if (rows && !hasSameVersions(known, rows)) await this.options.store.renumber(key, rows);
         work.replaceFirst();
-        if (this.entries.cameAgain(key)) this.retry?.reached();
+        if (this.entries.cameAgain(key, rows)) this.retry?.reached();
         continue;
       }
       const parts = isMarked(request) && this.#cuts.has(key) ? await this.#cuts.partsOf(request) : null;

@@ -4,7 +4,13 @@
 
 import { formatLsn } from "../../../change/lsn.ts";
 import { neverAborted } from "../../../change/until-aborted.ts";
-import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
+import type {
+  AttemptNote,
+  ParkedCause,
+  ParkedEntry,
+  ParkedMessage,
+  RowVersions,
+} from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
 import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
@@ -95,7 +101,7 @@ export class KafkaParking {
     const id = parkedId(rowName(table, row), row);
     const place = { hashes, version: row.context.version };
     if (this.entries.has(id)) {
-      if (this.entries.cameAgain(id, row.context.version)) this.retry?.reached();
+      if (this.entries.cameAgain(id, versionsOf(row))) this.retry?.reached();
       return true;
     }
     const earlier = this.#earlier(id, row);
@@ -229,12 +235,14 @@ function hashesOf({ identity, touches }: PlannedRow): readonly number[] {
 
 function entryOf({ relation }: KafkaTable, row: PlannedRow, id: string, bytes: number): ParkedEntry {
   const hashes = [...new Set(hashesOf(row))];
-  const { version, snapshot } = row.context;
   return {
-    ...{ id, schema: relation.schema, table: relation.name, hashes, firstVersions: null, bytes },
-    ...{ isWide: hashes.length === 0, minVersion: version, maxVersion: version, versions: null },
-    isOfCopy: snapshot,
+    ...{ id, schema: relation.schema, table: relation.name, hashes, bytes, ...versionsOf(row) },
+    ...{ isWide: hashes.length === 0, isOfCopy: row.context.snapshot },
   };
+}
+
+function versionsOf({ context: { version } }: PlannedRow): RowVersions {
+  return { minVersion: version, maxVersion: version, versions: null, firstVersions: null };
 }
 
 /** Types whose texts are JSON's numbers: int8, int2, int4. */

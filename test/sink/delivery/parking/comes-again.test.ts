@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { transaction } from "../../../support/batch-fixture.ts";
-import { insert, log, ParkingBench, update } from "../../../support/parking-bench.ts";
+import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
 
@@ -71,4 +71,64 @@ test("a retry waits until nothing that was delivered before it comes again", asy
   await waitFor("the parking to be empty", () => at.parked.length === 0);
   const ofFive = at.receiver.delivered.filter(({ body }) => body.includes('"id":5,'));
   expect(ofFive.at(-1)!.body).toContain("bad");
+});
+
+/** Without the table of the blocker versions are one lower. */
+const ofOneMoment = (...changes: Parameters<typeof transaction>[1]) =>
+  transaction(2, changes, blocker.commitTimeUs);
+
+test.each([
+  ["one row each", 1, 1, [insert(1, "bad"), update(1, "good")]],
+  ["several rows", 2, 2, [insert(1, "bad"), insert(2), ...["a", "b", "c", "d"].map((v) => update(1, v))]],
+] as const)(
+  "a row that found no place is not taken for a parked one when another table has left the selection (messages of %s)",
+  async (_, max_batch_size, max_messages, changes) => {
+    const bad = refuses("bad");
+    await using at = await ParkingBench.start((request) =>
+      request.body.includes("blocker") ? 503 : bad(request),
+    );
+    const setting = (most: number) => ({
+      batch: { max_batch_size },
+      on_exhausted: { park: { max_messages: most } },
+    });
+    const load = ofOneMoment(...changes);
+    const first = await at.life(setting(max_messages));
+    await first.write([blocker, load]);
+    await waitFor("the parking to be full", () => at.failure?.code === "parking_full");
+    await first.rig[Symbol.asyncDispose]();
+
+    at.receiver.script = () => 200;
+    const next = await at.life(setting(100));
+    at.store.parking.ask();
+    await next.write([load]);
+    await next.sink.flush();
+    await waitFor("the parking to be empty", () => at.parked.length === 0);
+    const names = at.receiver.deduplicated.flatMap(
+      ({ body }) => body.match(/(?<="id":1,"name":")\w+/g) ?? [],
+    );
+    expect(names).toEqual(changes.flatMap(({ after: [id, name] }) => (id === "1" ? name! : [])));
+  },
+);
+
+test("a row is not taken for a parked one after the checkpoint has passed that, with lower versions, and the service has died", async () => {
+  const bad = refuses("bad");
+  await using at = await ParkingBench.start((request) =>
+    request.body.includes("blocker") ? 503 : bad(request),
+  );
+  const single = { batch: { max_batch_size: 1 } };
+  const parked = ofOneMoment(insert(1, "bad"));
+  const behind = transaction(3, [update(1, "good")], blocker.commitTimeUs + 1n);
+  const first = await at.life(single);
+  await first.write([blocker, parked]);
+  await waitFor("the parked message", () => at.parked.length === 1);
+  await first.rig[Symbol.asyncDispose]();
+  const second = await at.life(single);
+  await second.write([parked]);
+  await second.sink.flush();
+  await second.rig[Symbol.asyncDispose]();
+
+  const third = await at.life(single);
+  await third.write([parked, behind]);
+  await third.sink.flush();
+  expect(at.parked.map(({ message: { cause } }) => cause)).toEqual(["refused", "behind"]);
 });

@@ -236,9 +236,26 @@ test("a message is found by the version of its row where versions do not rise, a
   expect([3, 4, 5, 6, 9].map(holds)).toEqual([true, true, true, false, true]);
   const rising = new ParkedIndex();
   for (const n of [10, 20, 30]) rising.add(single(n, 7));
-  rising.setVersion(rising.get("of 30")!, 15);
+  rising.setVersions(rising.get("of 30")!, single(30, 7, 15));
   const isThere = (version: number) => rising.holds("public", "t", { hashes: [7], version });
   expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, true, false]);
   rising.remove(rising.get("of 20")!);
   expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, false, false]);
+});
+
+test("the rows of a message that came again with other versions are found, and waited for, by these", () => {
+  const index = new ParkedIndex();
+  const rows = (version: number) => ({
+    ...{ ...single(0, 7), hashes: [7, 8], minVersion: version, maxVersion: version + 2 },
+    ...{ versions: [0, 1, 2].map((n) => version + n), firstVersions: [version, version + 1] },
+  });
+  const entry = rows(20);
+  for (const each of [single(10, 7), entry, single(30, 8)]) index.add(each);
+  for (const first of [15, 25]) {
+    index.setVersions(entry, rows(first));
+    const holds = (version: number) => index.holds("public", "t", { hashes: [8], version });
+    expect([first - 1, first, first + 2, first + 3].map(holds)).toEqual([false, true, true, false]);
+    const isBehind = (version: number) => index.ahead("public", "t", { hashes: [8], version }) === entry;
+    expect([first + 1, first + 2].map(isBehind)).toEqual([false, true]);
+  }
 });
