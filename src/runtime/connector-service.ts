@@ -27,6 +27,7 @@ import {
   noRound,
   type StoredConnector,
 } from "../state/stores/connector-store.ts";
+import { refuseSharedIdentity } from "./kafka-identity.ts";
 import { KeyedQueue } from "./keyed-queue.ts";
 import { needsFreshStart } from "./run/fresh-start.ts";
 import type { StatusBoard } from "./status/status-board.ts";
@@ -193,7 +194,9 @@ export class StoredConnectorService implements ConnectorService {
       ...{ stopped: false, deletion: null, cleanup: null, initialized: false, resumes: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
-    await this.#reconcileAfter(id, this.context.state.connectors.insert(stored), () => true);
+    const { connectors } = this.context.state;
+    await refuseSharedIdentity(stored.config, () => connectors.list());
+    await this.#reconcileAfter(id, connectors.insert(stored), () => true);
     this.context.watch?.connectorCreated(id);
     this.#begin(id, stored.runId);
     return stored;

@@ -72,6 +72,16 @@ describe("the configuration to begin with", () => {
       name: null,
       x: 1,
     });
+    // Two connectors that share these would share a checkpoint.
+    const kafka = (own: JsonObject, transactions: JsonObject): JsonObject => ({
+      name: null,
+      sink: { kafka: { ...own, connection: { config: { transactions } } } },
+    });
+    const original = { id: "events", ...kafka({ name: "shop" }, { enabled: true, transactional_id: "t" }) };
+    expect(cloneOf(original, (id) => id === "events")).toEqual({
+      id: "events-2",
+      ...kafka({}, { enabled: true }),
+    });
   });
 });
 

@@ -28,9 +28,17 @@ export function blankConnector(): JsonObject {
   };
 }
 
+/** By these a Kafka sink finds its checkpoint, and fences others: two connectors must not share them. */
+const identity: readonly Pointer[] = [
+  "/sink/kafka/name",
+  "/sink/kafka/connection/config/transactions/transactional_id",
+];
+
 /** A copy of another connector under a free id. Its secrets read `"***"`, which means the other's. */
 export function cloneOf(connector: JsonObject, isTaken: (id: string) => boolean): JsonObject {
-  return { ...connector, id: freeId(String(connector.id), isTaken), name: null };
+  const copy = { ...connector, id: freeId(String(connector.id), isTaken), name: null };
+  const own = identity.filter((pointer) => valueAt(copy, pointer) !== undefined);
+  return own.reduce((draft, pointer) => withValue(draft, pointer, undefined), copy as JsonObject);
 }
 
 /** The first of `orders`, `orders-2`, … that nobody has. */
