@@ -10,7 +10,9 @@ import {
   isPlainRefusal,
   isTlsRefusal,
   type PostgresSide,
+  sqlStateOf,
 } from "./postgres-failure.ts";
+import { sqlState } from "./sql-state.ts";
 import { TunnelSocket } from "./tunnel-socket.ts";
 
 /** What a connection is for. It is the end of `application_name` and decides the statement timeout. */
@@ -178,6 +180,16 @@ export async function liftTransactionTimeout(client: Client): Promise<void> {
   await client.query(
     "select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) <> '0'",
   );
+}
+
+/**
+ * A backend whose client is gone ends within this time, even during a statement or while it waits for a lock. Else it would keep its locks, and its
+ * snapshot, until it has something to send. It is no startup parameter, because not every platform has it.
+ */
+export async function noticeLostClient(client: Client): Promise<void> {
+  await client.query("set client_connection_check_interval = '5s'").catch((error: unknown) => {
+    if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
+  });
 }
 
 /** Sends Terminate, and breaks the connection where the server does not react soon. */

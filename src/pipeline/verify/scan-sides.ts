@@ -46,7 +46,10 @@ export async function scanBuckets(
   progress: (rows: number) => void,
 ): Promise<BucketDifferences> {
   const { table } = opened;
-  const sizes = { source: await untilAborted(opened.source.size(table), signal), sink: opened.sink.size };
+  const sizes = {
+    source: await untilAborted(opened.source.size(table, signal), signal),
+    sink: opened.sink.size,
+  };
   const within = (rows: number) => scanWithin(environment, opened, sizes, rows, expected, signal, progress);
   const found = await within(table.estimatedRows || rowsIn(sizes.source));
   // After an upgrade there are no statistics, and a partitioned table has no size of its own.
@@ -143,7 +146,7 @@ export async function scan(
 ): Promise<void> {
   const read = async () => {
     const chunks =
-      side === "source" ? source.read(table, point, comparison, asked) : sink.read(comparison, asked);
+      side === "source" ? source.read(table, point, comparison, asked, signal) : sink.read(comparison, asked);
     await readBinaryRows(chunksUntilAborted(chunks, signal), onRow);
   };
   // Permits are for connections of the source.

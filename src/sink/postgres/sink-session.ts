@@ -5,6 +5,7 @@ import {
   connectPostgres,
   destroyClient,
   liftTransactionTimeout,
+  noticeLostClient,
   withPostgres,
 } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
@@ -27,9 +28,6 @@ const sortInMemory = "select set_config('work_mem', '32MB', false) where current
 const compressWithLz4 = `begin; set local work_mem = '4MB';
 select set_config(name, 'lz4', false) from pg_settings
 where name = 'default_toast_compression' and source = 'default' and 'lz4' = any (enumvals); commit`;
-
-/** A backend whose client is gone ends within this time, even during a statement, and releases its locks. */
-const noticeLostClient = "set client_connection_check_interval = '5s'";
 
 const endSessionMs = 2_000;
 
@@ -95,10 +93,7 @@ async function setUp(client: Client, name: string, warn: (reason: string) => voi
   await client.query(`${waitForTheLog}; ${sortInMemory}`);
   await client.query(compressWithLz4);
   await liftTransactionTimeout(client);
-  await client.query(noticeLostClient).catch((error: unknown) => {
-    // The server's platform does not support it.
-    if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
-  });
+  await noticeLostClient(client);
   await becomeReplica(client, warn);
   return client;
 }

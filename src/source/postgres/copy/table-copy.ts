@@ -8,7 +8,11 @@ import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { keysSetting } from "../../../comparison/digest-sql.ts";
 import { copyOut, type RowCount } from "../../../connection/copy/copy-out.ts";
-import { destroyClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
+import {
+  destroyClient,
+  liftTransactionTimeout,
+  noticeLostClient,
+} from "../../../connection/postgres-client.ts";
 import type { Permits } from "../../../connection/semaphore.ts";
 import type { SessionPool } from "../../../connection/session-pool.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
@@ -59,6 +63,7 @@ export async function measureTable(
   signal.addEventListener("abort", abort, { once: true });
   try {
     using _watch = watchSession({ connection, side: "source", client, permits, signal });
+    await noticeLostClient(client);
     await client.query(lockTimeoutSql);
     const size = await readTableSize(client, table);
     await sessions.giveBack(client);
@@ -100,8 +105,11 @@ export async function* readAsOf(
   });
   try {
     await liftTransactionTimeout(client);
-    await client.query("begin isolation level repeatable read read only");
-    await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
+    await noticeLostClient(client);
+    const snapshot = escapeLiteral(point.snapshotName);
+    await client.query(
+      `begin isolation level repeatable read read only; set transaction snapshot ${snapshot}`,
+    );
     await client.query(lockTimeoutSql);
     await lockForReading(client, table);
     await requireSameStorage(client, table);

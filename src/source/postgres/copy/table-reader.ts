@@ -48,8 +48,8 @@ export class TableReader implements VerifySource, AsyncDisposable {
     return withPooledSession(this.#sessions, this.signal, "source", readHashing);
   }
 
-  size(table: TableShape): Promise<TableSize | null> {
-    return this.measure(table);
+  size(table: TableShape, signal: AbortSignal): Promise<TableSize | null> {
+    return measureTable({ ...this.#request, table, signal: this.#until(signal) });
   }
 
   keysThatFit(table: TableShape, keys: readonly RowKey[]): Promise<readonly RowKey[]> {
@@ -63,9 +63,11 @@ export class TableReader implements VerifySource, AsyncDisposable {
     point: SnapshotPoint,
     comparison: RowComparison,
     scan: DigestScan,
+    signal: AbortSignal,
   ): AsyncIterable<Uint8Array> {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    return tableDigests({ ...this.#request, table, point, comparison, scan });
+    const request = { ...this.#request, signal: this.#until(signal) };
+    return tableDigests({ ...request, table, point, comparison, scan });
   }
 
   /** What chooses rows by keys. */
@@ -91,6 +93,11 @@ export class TableReader implements VerifySource, AsyncDisposable {
       lines.push(chunk.slice());
     const text = Buffer.concat(lines).toString("latin1");
     return new Set(text.split("\n").filter(Boolean).map(Number));
+  }
+
+  /** Fires with the run's signal, too. */
+  #until(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([this.signal, signal]);
   }
 
   get #request() {
