@@ -39,7 +39,7 @@ export interface CopySink {
   rowsForm(table: TableShape): TupleForm;
 
   /**
-   * Replaces the rows of these keys by those given. Call it between two batches, after `flush`: the rows are ahead of the stream. `absent`: what
+   * Replaces the rows of these keys by those given. Call it between two batches, after `flush`: the rows may be ahead of the stream. `absent`: what
    * becomes of rows whose keys are not among those given, at a sink that can remove rows; left out: they stay, as the stream brings their removal.
    */
   takeRows(rows: CopyChunk, absent?: "stay" | "removed"): Promise<void>;

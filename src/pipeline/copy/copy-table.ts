@@ -152,7 +152,7 @@ export interface RowsOfTable {
   readonly absent?: "stay" | "removed";
 }
 
-/** Call it between two batches, after a flush: copies the rows that have these keys, as of a point ahead of the stream. */
+/** Call it between two batches, after a flush: copies the rows that have these keys, as of a point that the stream has not passed. */
 export async function copyRows(
   { source, sink }: Pick<CopyEnvironment, "source" | "sink">,
   { table, keys, asked = keys, signal, absent = "stay" }: RowsOfTable,

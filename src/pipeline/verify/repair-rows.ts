@@ -1,10 +1,11 @@
-// Replaces rows of the sink by the source's, as of points ahead of the stream: as rows are completed that the stream brought in part. No newer
-// change is lost, as the stream brings what came after the point.
+// Replaces rows of the sink by the source's, as of points at which the stream stands exactly. No newer change is lost, as the stream brings what
+// came after the point. And the history of the table has all that came before it: ahead of the stream, it would get the same change twice.
 
 import type { RowKey } from "../../change/copy-part.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../change/until-aborted.ts";
 import type { RowDifference } from "../../comparison/unmatched-rows.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
 import { copyRows, type RowsOfTable } from "../copy/copy-table.ts";
 import { withHeldPoint } from "./held-point.ts";
@@ -53,18 +54,23 @@ async function keysOfSource(
 
 /** Returns how long the stream has waited for the rows. */
 async function repairPiece(
-  { source, sink, betweenBatches }: VerifyEnvironment,
+  { source, sink, exactlyAt }: VerifyEnvironment,
   rows: RowsOfTable,
 ): Promise<number> {
   const { signal } = rows;
-  return await withHeldPoint(source, signal, (held) =>
-    betweenBatches(async () => {
+  return await withHeldPoint(source, signal, async (held) => {
+    await using points = new AsyncDisposableStack();
+    const taken: { point: SnapshotPoint | null } = { point: null };
+    const place = async () => {
+      taken.point = points.use(await held.take());
+      return taken.point?.lsn ?? null;
+    };
+    const copy = async () => {
       await sink.flush();
-      await using point = await held.take();
-      if (point === null) return null;
       const beganMs = performance.now();
-      await copyRows({ source, sink }, rows, point);
+      await copyRows({ source, sink }, rows, taken.point!);
       return performance.now() - beganMs;
-    }, signal),
-  );
+    };
+    return await exactlyAt(place, copy, signal);
+  });
 }

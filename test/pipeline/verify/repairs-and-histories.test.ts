@@ -67,3 +67,45 @@ test("the history gets what it lacks of the rows that are mended, and nothing el
   expect(comparisons(rig)).toBe(before);
   await rig.stop();
 });
+
+test("rows that the source changes while they are mended have each change once in the history", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "mended2",
+    {
+      source: `create table t (id int primary key, v text); insert into t select g, 'v' from generate_series(1, ${rows}) g`,
+    },
+    { source: { catalog: withHistory("t") } },
+  );
+  await untilTold(rig, "id", "t_history", rows);
+  await rig.sink("update t set v = 'damaged'");
+
+  const changed = { u: 0, d: 0 };
+  let isOver = false;
+  const load = async (remainder: number) => {
+    await using session = await rig.sourceSession();
+    for (let n = 0; !isOver; n++) {
+      const id = 1 + ((n * 8 + remainder) % rows);
+      const op = n % 4 === 0 ? "d" : "u";
+      const sql = op === "d" ? "delete from t" : `update t set v = 'v${n}'`;
+      const { rowCount } = await session.query(`${sql} where id = ${id}`);
+      changed[op] += rowCount ?? 0;
+    }
+  };
+  const loads = [load(0), load(1), load(2)];
+  await rig.verify("t", "Apply");
+  isOver = true;
+  await Promise.all(loads);
+  const count = rows + changed.u + changed.d;
+  await untilTold(rig, "id", "t_history", count);
+  await rig.expectEqual();
+  const ops = await rig.sink(
+    "select _sm_op as op, count(*)::int as rows from t_history group by 1 order by 1",
+  );
+  expect(ops).toEqual([
+    { op: "d", rows: changed.d },
+    { op: "r", rows },
+    { op: "u", rows: changed.u },
+  ]);
+  await rig.stop();
+});

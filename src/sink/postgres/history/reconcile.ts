@@ -26,8 +26,8 @@ export async function reconcile(
 }
 
 /**
- * In the transaction that copies the rows with these keys, as of `at`, which is ahead of the stream. Changes that the stream brings until then are
- * told with their own places, which are before that.
+ * In the transaction that copies the rows with these keys, as of `at`. The stream stands there when rows are repaired. It may be behind it when rows
+ * are completed: a change that it brings until then is told twice, with its own place and as what differs.
  */
 export async function reconcileKeys(
   client: Client,
