@@ -4,10 +4,8 @@
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SnapshotPoint, TableSource } from "../../source/table-source.ts";
 
-/** How long the stream waits at first. The time doubles with each attempt. */
-const firstHoldMs = 1_000;
-const longestHoldMs = 30_000;
-const maxAttempts = 8;
+/** How long the stream waits in each attempt. Less than a source takes to give up a point, which would end the attempts. */
+export const holdsMs: readonly number[] = [1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000];
 
 export interface HeldPoint {
   /** Call it between two batches. Null: the point could not be had in time. */
@@ -16,22 +14,22 @@ export interface HeldPoint {
 
 /**
  * Calls `attempt` until it returns something other than null. Before each attempt it waits for open transactions of the source, while the stream
- * goes on. Throws `slot_creation_blocked` in the end.
+ * goes on. Throws `slot_creation_blocked` in the end, or when a transaction is open for longer than the source waits.
  */
 export async function withHeldPoint<T>(
   source: Pick<TableSource, "snapshotPoint">,
   signal: AbortSignal,
   attempt: (held: HeldPoint) => Promise<T | null>,
+  holds = holdsMs,
 ): Promise<T> {
-  for (let attempts = 0; attempts < maxAttempts; attempts++) {
+  for (const holdMs of holds) {
     await (await source.snapshotPoint(signal))[Symbol.asyncDispose]();
-    const holdMs = Math.min(longestHoldMs, firstHoldMs * 2 ** attempts);
     const result = await attempt({ take: () => takeWithin(source, signal, holdMs) });
     if (result !== null) return result;
   }
   throw new MillraceError(
     "slot_creation_blocked",
-    `No point of the source could be had within ${longestHoldMs / 1000} s: transactions that write are open there for longer. ` +
+    `No point of the source could be had within ${(holds.at(-1) ?? 0) / 1000} s: transactions that write are open there for longer. ` +
       "SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start shows them.",
   );
 }

@@ -42,7 +42,7 @@ export interface ConsistentPointRequest {
 /**
  * While a temporary slot is being created the stream stands still. A new connector has no stream yet, so it may wait.
  */
-const temporarySlotMs = 20_000;
+export const temporarySlotMs = 20_000;
 const cleanUpMs = 3_000;
 
 /**

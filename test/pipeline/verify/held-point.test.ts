@@ -1,0 +1,38 @@
+// Points that are taken while the stream waits: it goes on between two attempts, and the attempts end.
+
+import { expect, test } from "bun:test";
+import { zeroLsn } from "../../../src/change/lsn.ts";
+import { neverAborted } from "../../../src/change/until-aborted.ts";
+import { type HeldPoint, holdsMs, withHeldPoint } from "../../../src/pipeline/verify/held-point.ts";
+import { temporarySlotMs } from "../../../src/source/postgres/slot/consistent-point.ts";
+import type { SnapshotPoint } from "../../../src/source/table-source.ts";
+
+/** Transactions are open whenever the stream waits, and never for long. */
+function busySource() {
+  let calls = 0;
+  const point: SnapshotPoint = { lsn: zeroLsn, timeUs: 0n, log: "", async [Symbol.asyncDispose]() {} };
+  return {
+    snapshotPoint: (stop: AbortSignal): Promise<SnapshotPoint> =>
+      calls++ % 2 === 0
+        ? Promise.resolve(point)
+        : new Promise((_, reject) => stop.addEventListener("abort", () => reject(stop.reason))),
+  };
+}
+
+test("where no point can be had in time, the attempts end with what to look at", async () => {
+  let attempts = 0;
+  const attempt = (held: HeldPoint) => {
+    attempts++;
+    return held.take();
+  };
+  await expect(withHeldPoint(busySource(), neverAborted, attempt, [1, 2, 4])).rejects.toMatchObject({
+    code: "slot_creation_blocked",
+    message: expect.stringContaining("within 0.004 s"),
+  });
+  expect(attempts).toBe(3);
+});
+
+test("every attempt is over before the source gives the point up", () => {
+  expect(holdsMs.length).toBe(8);
+  expect(Math.max(...holdsMs)).toBeLessThan(temporarySlotMs);
+});
