@@ -75,13 +75,15 @@ async function lockOnceOpened(rig: PipelineRig, source: Awaited<ReturnType<Pipel
   await using other = await sinkServer.connect(rig.sinkDatabase);
   await other.query("begin; lock table t in access exclusive mode");
   const outcome = rig.verify("t");
-  await waitFor(
-    "the sink's rows to be opened",
-    async () =>
-      (await rig.sink("select from pg_locks where not granted and relation = 't'::regclass")).length > 0,
-    { intervalMs: 5 },
-  );
-  await source.query("begin; lock table t in access exclusive mode");
+  const isOpened = async () =>
+    (await rig.sink("select from pg_locks where not granted and relation = 't'::regclass")).length > 0;
+  while (true) {
+    await waitFor("the sink's rows to be opened", isOpened, { intervalMs: 5 });
+    await source.query("begin; lock table t in access exclusive mode");
+    if (await isOpened()) break;
+    // Too late for this attempt, which waits for a second. The next one comes to the same place.
+    await source.query("rollback");
+  }
   await other.query("commit");
   return outcome;
 }
