@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Failure } from "./notice.tsx";
@@ -20,12 +20,20 @@ interface ConfirmProps {
 export function Confirm({ title, action, isDangerous = false, children, run, onClose }: ConfirmProps) {
   const [isRunning, setRunning] = useState(false);
   const [error, setError] = useState<unknown>(null);
+  const isThere = useRef(true);
+  useEffect(
+    () => () => {
+      isThere.current = false;
+    },
+    [],
+  );
   const go = async () => {
     setRunning(true);
     setError(null);
     try {
       await run();
-      onClose();
+      // Closed meanwhile, another dialog may stand in its place.
+      if (isThere.current) onClose();
     } catch (failure) {
       setError(failure);
       setRunning(false);

@@ -1,6 +1,7 @@
 // A connector is made in a real browser: by keyboard alone, refused at its fields, and not lost by a step back.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type AddressInfo, createServer } from "node:net";
 import type { ConsoleStage } from "../support/browser/console-stage.ts";
 import {
   goTo,
@@ -100,6 +101,25 @@ describe("a new connector", () => {
     expect(await textOf(page, ".edit-step")).toContain("1: ");
     expect(unexpected(opened)).toEqual([]);
   });
+
+  test("shows the tables of the connection that was corrected, though the former one's are still asked for", async () => {
+    // It accepts connections, and says nothing.
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    await using opened = await openForm(stage, "/console/new");
+    const { page } = opened;
+    const { port } = silent.address() as AddressInfo;
+    await typeConnection(page, "source", { ...server.connection("shop"), port });
+    await goTo(page, "tables");
+    await waitFor("the question", async () => (await textOf(page)).includes("Asking the source"));
+    await goTo(page, "source");
+    await reach(page, "Source");
+    await fillField(page, "/source/postgres/connection/port", String(server.connection("shop").port));
+    await goTo(page, "tables");
+    await page.waitForSelector(".tree-row", { timeout: 15_000 });
+    expect(await textOf(page)).not.toContain("does not show its tables");
+    silent.close();
+  }, 60_000);
 
   test("takes a connection's address apart that is pasted", async () => {
     await using opened = await openForm(stage, "/console/new");

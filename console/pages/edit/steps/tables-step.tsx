@@ -24,7 +24,8 @@ export function TablesStep({ go, next, data }: StepProps & { readonly data: Step
   // What went wrong is shown below.
   const load = () => data.loadCatalog().catch(() => {});
   useEffect(() => {
-    if (isOld && !isRunning) void load();
+    // Also while an earlier connection's are on their way: they are not waited for then.
+    if (isOld) void load();
   }, []);
   return (
     <>
