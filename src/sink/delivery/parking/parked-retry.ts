@@ -47,6 +47,8 @@ export class ParkedRetry implements RetryView {
   readonly #sending = new Map<ParkedEntry, AbortController>();
   /** They can go now. */
   readonly #ready = new Set<ParkedEntry>();
+  /** Those that waited behind one that has left go before them: so a key is free soon once its turn has come, however many keys there are. */
+  readonly #following = new Set<ParkedEntry>();
   /** They can go once the stream has come to them. */
   readonly #early = new Set<ParkedEntry>();
   /** When the last of those that are wanted was asked for. */
@@ -97,6 +99,10 @@ export class ParkedRetry implements RetryView {
     return this.#wanted.has(entry) || this.#sending.has(entry);
   }
 
+  isSending(entry: ParkedEntry): boolean {
+    return this.#sending.has(entry);
+  }
+
   /** Resolves when something has become of a message, or nothing is sent again any more. Throws the signal's reason. */
   async change(signal: AbortSignal): Promise<void> {
     const changed = Promise.withResolvers<void>();
@@ -125,7 +131,7 @@ export class ParkedRetry implements RetryView {
   async stop(signal: AbortSignal): Promise<void> {
     this.#isStopping = true;
     this.#pauses.abort(new Error("stopped"));
-    for (const entries of [this.#ready, this.#early, this.#wanted]) entries.clear();
+    for (const entries of [this.#ready, this.#following, this.#early, this.#wanted]) entries.clear();
     this.#wake();
     const abort = () => this.#stop.abort(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
@@ -200,20 +206,19 @@ export class ParkedRetry implements RetryView {
     for (const first of this.options.entries.parked.firstOfKeys(entry)) this.#go(first);
   }
 
-  /** Nothing has to go before it. */
-  #go(entry: ParkedEntry): void {
+  /** Nothing has to go before it. `queue`: where it waits for its turn. */
+  #go(entry: ParkedEntry, queue = this.#ready): void {
     if (this.#isStopping || this.#sending.has(entry)) return;
     if (!this.#wanted.has(entry) && this.options.isHeld?.(entry)) return;
     this.#wanted.add(entry);
-    (this.options.entries.isReached(entry) ? this.#ready : this.#early).add(entry);
+    (this.options.entries.isReached(entry) ? queue : this.#early).add(entry);
   }
 
   #pump(): void {
     while (this.#sending.size < this.options.maxInFlight && !this.#isStopping) {
-      const [entry] = this.#ready;
+      const [entry] = this.#following.size > 0 ? this.#following : this.#ready;
       if (!entry) break;
-      this.#ready.delete(entry);
-      this.#wanted.delete(entry);
+      for (const entries of [this.#following, this.#ready, this.#wanted]) entries.delete(entry);
       if (!this.options.entries.parked.get(entry.id)) continue;
       const sending = new AbortController();
       this.#sending.set(entry, sending);
@@ -261,7 +266,7 @@ export class ParkedRetry implements RetryView {
     entries.settle(entry);
     this.#wanted.delete(entry);
     this.#early.delete(entry);
-    for (const freed of entries.parked.freed(entry)) this.#go(freed);
+    for (const freed of entries.parked.freed(entry)) this.#go(freed, this.#following);
     this.#wake();
   }
 

@@ -30,7 +30,7 @@ interface ParkingTools {
   readonly random: () => number;
 }
 
-/** Of the attempts that a connector may make at once, what is sent again has a part. */
+/** Of the attempts that a connector may make at once, what is sent again has a part. As much may wait for it. */
 const retryShare = 0.25;
 const mostRetries = 8;
 
@@ -51,13 +51,15 @@ export function parkingSet(
   const limits = { maxMessages, maxBytes };
   // What was delivered before it comes again until the checkpoint is past it, and must not come after it.
   const waitsForCheckpoint = true;
+  const share = Math.max(1, Math.floor(maxInFlight * retryShare));
+  const mostWaiting = Math.min(share, maxInFlight - 1);
   const parking = new Parking({
-    ...{ store, connectorId, parksRefused, limits, monotonic, changed, waitsForCheckpoint },
+    ...{ store, connectorId, parksRefused, limits, mostWaiting, monotonic, changed, waitsForCheckpoint },
   });
   const retry = new ParkedRetry({
     ...{ entries: parking.entries, store, attempt, watch, policy, monotonic, sleep, random },
     stored: (id) => parking.stored(id),
-    maxInFlight: Math.max(1, Math.min(mostRetries, Math.floor(maxInFlight * retryShare))),
+    maxInFlight: Math.min(mostRetries, share),
     everyMs: retryEveryMs,
     failed: (error) => events.failed(toMillraceError(error)),
   });

@@ -24,6 +24,8 @@ export interface ParkingOptions {
   /** What is refused is parked; otherwise the run fails, and only what waits behind earlier messages is parked. */
   readonly parksRefused: boolean;
   readonly limits: ParkingLimits;
+  /** Requests that wait at once for messages that are being sent again: they take the place of others. Fewer than may be on their way. */
+  readonly mostWaiting: number;
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
   /** What is parked has changed. */
@@ -38,6 +40,8 @@ export interface RetryView {
   /** Nothing is sent again any more. */
   readonly isOver: boolean;
   isUnderWay(entry: ParkedEntry): boolean;
+  /** It is on its way now, and waits for no other one. */
+  isSending(entry: ParkedEntry): boolean;
   /** All that is left to be sent waits until the stream has come to it. */
   readonly awaitsStream: boolean;
   /** More of what is parked was reached by the stream. */
@@ -60,6 +64,8 @@ export class Parking implements UndeliverableRequests {
   /** Messages on their way to the state. */
   readonly #storing = new Map<string, Promise<void>>();
   readonly #uncertain: UncertainKeys;
+  /** Requests that wait for messages that are being sent again. */
+  #waiting = 0;
   /** Requests of the stream up to there may have been sent by an earlier run; null: none has been. */
   #sentUntil: Position | null = null;
   /** Set where both are made. */
@@ -126,7 +132,7 @@ export class Parking implements UndeliverableRequests {
       const division = this.#divide(request);
       if (division === null || division.free.length === division.rows) return request;
       if (division.behind.length === 0 && division.free.length === 0) work.replaceFirst();
-      else if (this.#isSoonFree(request)) await this.retry?.change(signal);
+      else if (this.#isSoonFree(request)) await this.#untilChange(signal);
       else if (!this.#waitsWhole(request, division))
         await this.#cut(work, [division.free, ...division.behind]);
       else await this.#parkWaiting(work, signal);
@@ -171,10 +177,10 @@ export class Parking implements UndeliverableRequests {
     return isAhead ? { free: [], behind: [[0]], rows: 1 } : null;
   }
 
-  /** What it waits for is being sent again, and little of it is left. */
+  /** What it waits for is being sent at this moment, and little is left behind that. One whose turn is far off would hold up all others. */
   #isSoonFree(request: OutgoingRequest): boolean {
     const { retry } = this;
-    if (!retry?.isActive || !isMarked(request)) return false;
+    if (!retry?.isActive || this.#waiting >= this.options.mostWaiting || !isMarked(request)) return false;
     const { schema, table, touches, rowMarks } = request;
     const version = rowMarks.versions.at(-1)!;
     const ahead = new Set<ParkedEntry>();
@@ -184,11 +190,19 @@ export class Parking implements UndeliverableRequests {
     }
     let left = 0;
     for (const entry of ahead) {
-      const isGoing = (first: ParkedEntry) => retry.isUnderWay(first) && this.entries.isReached(first);
-      if (!this.parked.firstOfKeys(entry).every(isGoing)) return false;
+      if (!this.parked.firstOfKeys(entry).every((first) => retry.isSending(first))) return false;
       left += this.parked.waiting(entry);
     }
     return ahead.size > 0 && left <= fewLeft;
+  }
+
+  async #untilChange(signal: AbortSignal): Promise<void> {
+    this.#waiting++;
+    try {
+      await this.retry?.change(signal);
+    } finally {
+      this.#waiting--;
+    }
   }
 
   async #cut(work: RequestWork, parts: readonly (readonly number[])[]): Promise<void> {

@@ -70,6 +70,65 @@ test("a message that is discarded while it is sent does not keep its key waiting
   expect(sent(at)).toEqual(["b", "c"]);
 }, 15_000);
 
+/** Parks these, each alone, and begins to send them again while the receiver is silent: one at once. */
+async function heldUp(at: ParkingBench, ids: readonly number[], max_in_flight = 2) {
+  const life = await at.life({ ...single, max_in_flight });
+  await life.write(ids.map((id) => transaction(id, [insert(id, "bad")])));
+  await life.sink.flush();
+  at.receiver.script = ({ body }) => (body.includes("bad") ? { kind: "hang" } : 200);
+  const { length } = at.receiver.requests;
+  at.store.parking.ask();
+  await waitFor("the retry", () => at.receiver.requests.length > length);
+  return life;
+}
+
+test.each([1, 2])(
+  "rows of keys whose turn to be sent again has not come hold up no others, of %d requests at once",
+  async (maxInFlight) => {
+    await using at = await ParkingBench.start(refuses("bad"));
+    const life = await heldUp(at, [1, 2, 3], maxInFlight);
+    await life.write([1, 2, 3].map((id) => transaction(10 + id, [update(id, "later")])));
+    await life.write([transaction(20, [insert(9)])]);
+    await waitFor("another key's row", () => sent(at).includes("u9"));
+    // That of the message that is being sent waits for it, where it is not the only one that may be on its way.
+    const most = 6 - (maxInFlight - 1);
+    await waitFor("the others to be parked", () => at.parked.length === most);
+    await life.rig.kill();
+  },
+);
+
+test("rows that wait for one message that is being sent leave room for others", async () => {
+  await using at = await ParkingBench.start(() => 503);
+  const first = await at.life({ retry: { max_retries: 1, initial_backoff_ms: 1, max_backoff_ms: 2 } });
+  const inserts = transaction(1, [insert(1, "bad"), insert(2, "bad"), insert(3, "bad")]);
+  await first.write([inserts]);
+  await first.sink.flush();
+  await first.rig[Symbol.asyncDispose]();
+  expect(at.parked.map(({ message }) => message.rows)).toEqual([3]);
+  const life = await heldUp(at, []);
+  await life.write([1, 2, 3].map((id) => transaction(10 + id, [update(id, "later")])));
+  await life.write([transaction(20, [insert(9)])]);
+  await waitFor("another key's row", () => sent(at).includes("u9"));
+  // One of the three waits for what is being sent.
+  await waitFor("the others to be parked", () => at.parked.length === 3);
+  await life.rig.kill();
+});
+
+test("a key whose turn has come is emptied before the next one's turn", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await at.life({ ...single, max_in_flight: 2 });
+  for (const id of [1, 2]) {
+    await life.write([
+      transaction(id, [insert(id, `bad ${id}`), update(id, `b ${id}`), update(id, `c ${id}`)]),
+    ]);
+    await life.sink.flush();
+  }
+  at.receiver.script = takes;
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(sent(at)).toEqual(["bad 1", "b 1", "c 1", "bad 2", "b 2", "c 2"]);
+});
+
 test("full: a message of an earlier run does not go before what was delivered before it comes again", async () => {
   const config = {
     ...{ ...single, max_in_flight: 1, on_exhausted: { park: { max_messages: 1 } } },
@@ -130,7 +189,7 @@ test("full: what is parked behind a message that is discarded at that moment fol
       connectorId: "hooks",
       parksRefused: true,
     },
-    ...{ limits: { maxMessages: 1, maxBytes: 1_000 }, waitsForCheckpoint: true },
+    ...{ limits: { maxMessages: 1, maxBytes: 1_000 }, mostWaiting: 1, waitsForCheckpoint: true },
     ...{ monotonic: () => 0, changed: () => {} },
   });
   const work = (idempotencyKey: string) =>
@@ -149,7 +208,8 @@ test("full: what is parked behind a message that is discarded at that moment fol
     followers = parking.parked.freed(entry);
   };
   parking.retry = {
-    ...{ isActive: true, isOver: false, isUnderWay: () => false, reached: () => {}, change: async () => {} },
+    ...{ isActive: true, isOver: false, isUnderWay: () => false, isSending: () => false },
+    ...{ reached: () => {}, change: async () => {} },
     get awaitsStream() {
       queueMicrotask(discard);
       return true;
