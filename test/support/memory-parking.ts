@@ -24,6 +24,8 @@ export class MemoryParking {
   /** Every message that was ever parked. */
   readonly parkedEver: ParkedMessage[] = [];
   readonly sweeps: Extract<ParkingCall, { kind: "sweep" }>[] = [];
+  /** How often a run has looked for wishes. */
+  looks = 0;
   #clock = 0;
 
   get parked(): readonly Kept[] {
@@ -101,6 +103,7 @@ export class MemoryParking {
         return null;
       }
       case "look":
+        this.looks++;
         return this.#look(call.askedSince, call.discardedSince);
       case "ask":
         this.#clock++;

@@ -12,7 +12,7 @@ import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
 import { hasSameVersions, type ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
-import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
+import { hasSpaceFor, limitsBeforeStream, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
 import { halves, isMarked } from "./request-parts.ts";
@@ -246,8 +246,8 @@ export class Parking implements UndeliverableRequests {
     return this.#cuts.has(key) || this.entries.has(key);
   }
 
-  #fits(requests: readonly OutgoingRequest[]): boolean {
-    return hasSpaceFor(requests, this.parked, this.options.limits);
+  #fits(requests: readonly OutgoingRequest[], limits = this.options.limits): boolean {
+    return hasSpaceFor(requests, this.parked, limits);
   }
 
   /**
@@ -255,8 +255,9 @@ export class Parking implements UndeliverableRequests {
    * come to them, as what was delivered before them comes again; and the stream would wait for this one. Throws `parking_full`.
    */
   #mayExceed(request: OutgoingRequest | undefined): boolean {
-    if (this.retry?.isActive) return this.retry.awaitsStream;
     const { connectorId, limits } = this.options;
+    if (this.retry?.isActive && !this.retry.awaitsStream) return false;
+    if (this.retry?.isActive && request && this.#fits([request], limitsBeforeStream(limits))) return true;
     throw parkingFull(connectorId, request, this.parked, limits);
   }
 

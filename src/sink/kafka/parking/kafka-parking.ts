@@ -15,7 +15,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
 import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
 import type { RetryView } from "../../delivery/parking/parking.ts";
-import { hasSpaceFor, parkingFull } from "../../delivery/parking/parking-limits.ts";
+import { hasSpaceFor, limitsBeforeStream, parkingFull } from "../../delivery/parking/parking-limits.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
 import type { KafkaTable } from "../message-writer.ts";
@@ -171,8 +171,11 @@ export class KafkaParking {
     const id = parkedId(rowsName, row);
     if (replaced) this.entries.drop(replaced);
     const request = { schema, table: name, idempotencyKey: id, body };
-    // While messages are sent again there will be space, for which the next row waits.
-    if (!this.retry?.isActive && !hasSpaceFor([request], parked, settings))
+    const { retry } = this;
+    // While messages are sent again there will be space, for which the next row waits; but not where these wait for the stream.
+    const willHaveSpace = retry?.isActive && !retry.awaitsStream;
+    const limits = retry?.isActive ? limitsBeforeStream(settings) : settings;
+    if (!willHaveSpace && !hasSpaceFor([request], parked, limits))
       throw parkingFull(connectorId, request, parked, settings);
     const entry = entryOf(table, row, id, body.length);
     parked.add(entry);

@@ -158,6 +158,40 @@ test("full: a message of an earlier run does not go before what was delivered be
   expect(at.failure).toBeNull();
 });
 
+test("full: rows behind what holds up the stream do not fill the parking without end", async () => {
+  await using at = await ParkingBench.start(({ body }) => (body.includes("slow") ? 503 : 422));
+  const retry = { initial_backoff_ms: 1, max_backoff_ms: 2, max_retries: 0, max_retry_duration_ms: 0 };
+  const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 3 } }, retry });
+  await life.write([transaction(1, [insert(1, "slow")])]);
+  await life.write([2, 3, 4].map((id) => transaction(id, [insert(id)])));
+  await waitFor("the parked rows", () => at.parked.length === 3);
+  at.store.parking.ask();
+  const { looks } = at.store.parking;
+  await waitFor("what was asked for", () => at.store.parking.looks > looks + 1);
+  const more = Array.from({ length: 50 }, (_, i) => transaction(5 + i, [insert(5 + i)]));
+  await life.write(more);
+  await waitFor("the failure", () => at.failure !== null);
+  expect(at.failure).toMatchObject({ code: "parking_full" });
+  expect(at.parked.length).toBeLessThanOrEqual(6);
+});
+
+test("full: a row that the checkpoint passes together with what is sent again does not stop the run", async () => {
+  const config = { ...single, on_exhausted: { park: { max_messages: 2 } } };
+  await using at = await ParkingBench.start(refuses("bad"));
+  const rows = [transaction(1, [insert(1, "bad"), insert(2, "bad"), update(1, "b"), update(2, "b")])];
+  const life = await at.life(config);
+  await life.write(rows);
+  expect(await life.sink.flush().catch((error: unknown) => error)).toMatchObject({ code: "parking_full" });
+  await life.rig[Symbol.asyncDispose]();
+  at.receiver.script = takes;
+  at.store.parking.ask();
+  const next = await at.life(config);
+  await next.write(rows);
+  await next.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(sent(at).toSorted()).toEqual(["b", "b", "bad", "bad"]);
+});
+
 test("full: a row that waits for a place takes that of a message that is discarded", async () => {
   const on_exhausted = { park: { max_messages: 2 } };
   await using at = await ParkingBench.start(refuses("bad"));

@@ -152,7 +152,7 @@ test("full: the stream goes on where no message that is sent again makes a place
   expect(() => session.write(insert(5, "large"))).toThrow("Parking is full: 4 messages");
 });
 
-test("full: the stream does not wait for messages that wait for it", async () => {
+test("full: the stream does not wait for messages that wait for it, until twice as many as may be are parked", async () => {
   const first = await begin(true);
   first.write(insert(1, "large"), insert(2, "large"), insert(3, "large"));
   await first.end();
@@ -161,6 +161,8 @@ test("full: the stream does not wait for messages that wait for it", async () =>
   await isTried(next);
   next.write(insert(4, "large"), insert(5, "large"));
   expect([next.set.retry.awaitsStream, next.outlet.hasCapacity]).toEqual([true, true]);
+  next.write(insert(6, "large"));
+  expect(() => next.write(insert(7, "large"))).toThrow("Parking is full: 6 messages");
 });
 
 test.each(["stops", "fails"])("full: what waits for a place is let go when the session %s", async (how) => {
