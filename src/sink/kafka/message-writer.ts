@@ -139,7 +139,7 @@ export class MessageWriter {
     return whole;
   }
 
-  /** Brokers have not refused it in an earlier session. Returns the row, for where they refuse it in this one. */
+  /** Brokers have not refused it, or a smaller one of the row, in an earlier session. Returns the row, for where they refuse it in this one. */
   #requireTaken(
     table: KafkaTable,
     row: PlannedRow,
@@ -151,13 +151,13 @@ export class MessageWriter {
     const { schema, name: tableName } = table.relation;
     const name = rowName(table, row, this.#name);
     // Brokers may take by now what they refused.
-    const text = parkedId === null ? (refused?.reasonOf(name) ?? null) : null;
+    const text = parkedId === null ? (refused?.reasonOf(name, bytes) ?? null) : null;
     if (text !== null)
       throw new MillraceError("kafka_message_too_large", text, {
         table: { schema, name: tableName, commands: [] },
       });
     const { snapshot, version } = row.context;
-    return { name, lastVersion: snapshot ? Number.MAX_SAFE_INTEGER : version, parkedId };
+    return { name, bytes, lastVersion: snapshot ? Number.MAX_SAFE_INTEGER : version, parkedId };
   }
 
   #requireFits({ relation, queues }: KafkaTable, key: ByteWriter | null, value: ByteWriter): void {

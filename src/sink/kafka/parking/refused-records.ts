@@ -10,6 +10,8 @@ import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 export interface MessageRow {
   /** What `rowName` says. */
   readonly name: string;
+  /** Of key and value. */
+  readonly bytes: number;
   /** It does not come again once the stream has passed this version. */
   readonly lastVersion: number;
   /** It was parked under this id, and is sent again. Null: it was not. */
@@ -18,6 +20,8 @@ export interface MessageRow {
 
 interface Refusal {
   readonly reason: string;
+  /** Of the message. A row of a copy may be smaller when it is read again, however much later that is. Zero: any is refused. */
+  readonly bytes: number;
   readonly lastVersion: number;
   readonly isHold: boolean;
 }
@@ -38,9 +42,9 @@ export class RefusedRecords {
       for (const { key, parts, maxVersion } of page.cuts) {
         const [reason = "", mark] = parts;
         const isHold = mark === held;
+        const bytes = isHold ? 0 : Number(mark ?? 0);
         // Earlier versions have named them otherwise: brokers refuse these once more.
-        if (isHold || parts.length === 1)
-          this.#refusals.set(key, { reason, lastVersion: maxVersion, isHold });
+        if (parts.length <= 2) this.#refusals.set(key, { reason, bytes, lastVersion: maxVersion, isHold });
       }
       after = page.next;
     }
@@ -51,14 +55,16 @@ export class RefusedRecords {
   }
 
   /** It is durable on return. */
-  async add({ name, lastVersion }: MessageRow, reason: string): Promise<void> {
-    await this.#add(name, { reason, lastVersion, isHold: false });
+  async add({ name, bytes, lastVersion }: MessageRow, reason: string): Promise<void> {
+    // The state keeps the first one.
+    await this.forget([name]);
+    await this.#add(name, { reason, bytes, lastVersion, isHold: false });
   }
 
   /** A retry of the parked message was refused. It is durable on return. */
   async hold(id: string, reason: string): Promise<void> {
     // What is parked is mostly passed.
-    await this.#add(id, { reason, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
+    await this.#add(id, { reason, bytes: 0, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
   }
 
   /** All that was asked for was tried. */
@@ -66,10 +72,10 @@ export class RefusedRecords {
     await this.forget([...this.#refusals].flatMap(([name, { isHold }]) => (isHold ? [name] : [])));
   }
 
-  /** Why a message of the row was refused; null: it was not. */
-  reasonOf(name: string): string | null {
+  /** Why a message of the row with so many bytes, or fewer, was refused; null: none was. */
+  reasonOf(name: string, bytes: number): string | null {
     const refusal = this.#refusals.get(name);
-    return refusal && !refusal.isHold ? refusal.reason : null;
+    return refusal && !refusal.isHold && refusal.bytes <= bytes ? refusal.reason : null;
   }
 
   /** The parked message is not to go along with others. */
@@ -77,7 +83,7 @@ export class RefusedRecords {
     return this.#refusals.has(id);
   }
 
-  /** They are parked, durably. */
+  /** They are parked, durably, or are refused anew. */
   async forget(names: readonly string[]): Promise<void> {
     const known = names.filter((name) => this.#refusals.delete(name));
     if (known.length > 0) await this.store.uncut(known);
@@ -85,10 +91,10 @@ export class RefusedRecords {
 
   async #add(name: string, refusal: Refusal): Promise<void> {
     this.#refusals.set(name, refusal);
-    const { reason, lastVersion: maxVersion, isHold } = refusal;
+    const { reason, bytes, lastVersion: maxVersion, isHold } = refusal;
     const cut: RequestCut = {
       key: name,
-      parts: isHold ? [reason, held] : [reason],
+      parts: [reason, isHold ? held : String(bytes)],
       maxVersion,
       isOfCopy: false,
     };

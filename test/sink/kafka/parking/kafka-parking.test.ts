@@ -205,7 +205,9 @@ test("a retry that a broker refuses keeps what waits behind it, and no others, u
   const first = await retrying(parking, ["large 1", "behind 1", "large 2"]);
   await Bun.sleep(50);
   const { id } = parking.parked[0]!.message;
-  expect(await first.set.refuse({ name: id, lastVersion: 0, parkedId: id }, "still too large")).toBe(true);
+  expect(
+    await first.set.refuse({ name: id, bytes: 1, lastVersion: 0, parkedId: id }, "still too large"),
+  ).toBe(true);
   await first.end();
   expect(parking.parked.map(({ attempts }) => attempts.at(-1)?.error)).toEqual([
     ...["still too large", "too large", undefined],

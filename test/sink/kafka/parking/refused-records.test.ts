@@ -45,24 +45,46 @@ test("what was refused is known in the next session, until its row is parked or 
   const parking = new MemoryParking();
   const first = new RefusedRecords(storeOf(parking));
   const [one, two] = [ofStream(5_000, 1), ofStream(5_000, 2)];
-  await first.add({ name: one, lastVersion: 10, parkedId: null }, "why");
-  await first.add({ name: two, lastVersion: 20, parkedId: null }, "why too");
+  await first.add({ name: one, bytes: 900, lastVersion: 10, parkedId: null }, "why");
+  await first.add({ name: two, bytes: 900, lastVersion: 20, parkedId: null }, "why too");
   const next = new RefusedRecords(storeOf(parking));
   await next.load();
-  expect([next.reasonOf(one), next.reasonOf(two)]).toEqual(["why", "why too"]);
+  expect([next.reasonOf(one, 900), next.reasonOf(two, 900)]).toEqual(["why", "why too"]);
   await next.forget([one]);
-  expect([next.reasonOf(one), [...parking.cuts.keys()]]).toEqual([null, [two]]);
+  expect([next.reasonOf(one, 900), [...parking.cuts.keys()]]).toEqual([null, [two]]);
   next.passed(19);
-  expect(next.reasonOf(two)).toBe("why too");
+  expect(next.reasonOf(two, 900)).toBe("why too");
   next.passed(20);
   expect(next.isEmpty).toBe(true);
+});
+
+test("a row of a copy that is smaller when it is read again is not refused for what it was", async () => {
+  const parking = new MemoryParking();
+  const name = ofCopy(5_000);
+  const session = async () => {
+    const refused = new RefusedRecords(storeOf(parking));
+    await refused.load();
+    return refused;
+  };
+  const row = { name, lastVersion: Number.MAX_SAFE_INTEGER, parkedId: null };
+  await (await session()).add({ ...row, bytes: 2_000_000 }, "why");
+  const next = await session();
+  expect([2_000_000, 2_000_001, 300].map((bytes) => next.reasonOf(name, bytes))).toEqual([
+    "why",
+    "why",
+    null,
+  ]);
+  // It is still too large.
+  await next.add({ ...row, bytes: 1_500_000 }, "why too");
+  const last = await session();
+  expect([1_500_000, 300].map((bytes) => last.reasonOf(name, bytes))).toEqual(["why too", null]);
 });
 
 test("a batch knows the row of its first message, also in halves", () => {
   const batch = new RecordBatch();
   const value = new ByteWriter();
   value.all(new TextEncoder().encode("value"));
-  const row = (name: string) => ({ name, lastVersion: 1, parkedId: null });
+  const row = (name: string) => ({ name, bytes: 1, lastVersion: 1, parkedId: null });
   batch.add(null, value, plainHeaders([]));
   batch.add(null, value, plainHeaders([]), row("a"));
   batch.add(null, value, plainHeaders([]), row("b"));
