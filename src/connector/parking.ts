@@ -69,6 +69,8 @@ export interface StoredEntry {
   readonly isUntried: boolean;
   /** It was sent, and nobody knows whether it arrived. */
   readonly mayHaveArrived: boolean;
+  /** For how long nobody has tried it, or it has been parked; null: it is not parked, or it was asked for and is to be tried. */
+  readonly untriedMs: number | null;
 }
 
 /** How a request was cut. It is durable before a part is sent, so that the same request is cut in the same way for ever. */

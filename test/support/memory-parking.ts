@@ -14,6 +14,7 @@ interface Kept {
   state: "parked" | "delivered" | "discarded";
   attempts: readonly AttemptNote[];
   asked: number | null;
+  readonly parkedMs: number;
   /** When it was discarded. */
   ended?: number;
 }
@@ -26,6 +27,8 @@ export class MemoryParking {
   readonly sweeps: Extract<ParkingCall, { kind: "sweep" }>[] = [];
   /** How often a run has looked for wishes. */
   looks = 0;
+  /** Of its clock, before the real one. */
+  aheadMs = 0;
   #clock = 0;
 
   get parked(): readonly Kept[] {
@@ -58,11 +61,15 @@ export class MemoryParking {
     switch (call.kind) {
       case "load":
         return {
-          entries: [...this.kept.values()].map(({ message: { body: _, ...entry }, state, attempts }) => ({
-            entry,
+          entries: [...this.kept.values()].map(({ message, state, attempts, asked, parkedMs }) => ({
+            entry: withoutBody(message),
             isSettled: state !== "parked",
-            isUntried: state === "parked" && entry.cause === "behind" && attempts.length === 0,
-            mayHaveArrived: entry.mayHaveArrived,
+            isUntried: state === "parked" && message.cause === "behind" && attempts.length === 0,
+            mayHaveArrived: message.mayHaveArrived,
+            untriedMs:
+              state === "parked" && asked === null
+                ? Date.now() + this.aheadMs - (Date.parse(attempts.at(-1)?.at ?? "") || parkedMs)
+                : null,
           })),
           next: null,
         };
@@ -93,6 +100,7 @@ export class MemoryParking {
             state: "parked",
             attempts: gone?.attempts ?? message.attempts,
             asked: gone?.asked ?? null,
+            parkedMs: Date.now(),
           });
         }
         return null;
@@ -157,4 +165,8 @@ export class MemoryParking {
     for (const [id, { message, state }] of this.kept)
       if (state !== "parked" && isOver(message)) this.kept.delete(id);
   }
+}
+
+function withoutBody({ body: _, ...entry }: ParkedMessage): Omit<ParkedMessage, "body"> {
+  return entry;
 }

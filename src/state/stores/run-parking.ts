@@ -33,12 +33,16 @@ const pageSize = 5_000;
 const toldFor = sql.raw("interval '10 minutes'");
 /** It waited behind another one, and was never sent. */
 const isUntried = sql.raw("(state = 'parked' and cause = 'behind' and attempts = '[]'::jsonb)");
+const untriedMs = sql.raw(
+  "case when state = 'parked' and asked_at is null then 1000 * extract(epoch from clock_timestamp() - coalesce((attempts->-1->>'at')::timestamptz, parked_at))::float8 end",
+);
 
 interface EntryRow {
   readonly sequence: number;
   readonly state: string;
   readonly untried: boolean;
   readonly uncertain: boolean;
+  readonly rest: number | null;
   readonly id: string;
   readonly schema: string;
   readonly table: string;
@@ -145,7 +149,7 @@ export class RunParking {
       this.database,
       sql`select sequence::float8 as sequence, state, ${isUntried} as untried, may_have_arrived or cause = 'exhausted' as uncertain, id::text as id, schema_name as schema, table_name as table,
           to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max, versions::text as versions,
-          is_of_copy as copy, bytes::float8 as bytes
+          is_of_copy as copy, bytes::float8 as bytes, ${untriedMs} as rest
         from ${parkedMessages}
         where connector_id = ${connectorId} and sequence > ${after}::bigint and (state = 'parked' or not is_passed)
         order by ${parkedMessages.sequence} limit ${pageSize}::int`,
@@ -225,6 +229,7 @@ function entryOf(row: EntryRow): ParkedPage["entries"][number] {
     isSettled: row.state !== "parked",
     isUntried: row.untried,
     mayHaveArrived: row.uncertain,
+    untriedMs: row.rest,
   };
 }
 

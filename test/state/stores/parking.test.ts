@@ -106,7 +106,8 @@ for (const kind of databaseKinds) {
         mayHaveArrived,
         ...entry
       } = message(2);
-      expect(entries[0]).toEqual({ entry, isSettled: false, isUntried: false, mayHaveArrived });
+      const untriedMs = expect.any(Number);
+      expect(entries[0]).toEqual({ entry, isSettled: false, isUntried: false, mayHaveArrived, untriedMs });
       const { parked } = await state.parked.list("one", page);
       expect(parked[1]).toMatchObject({
         schema: "public",
@@ -427,6 +428,17 @@ for (const kind of databaseKinds) {
         null,
       );
       expect((await load()).entries.map(({ isUntried }) => isUntried)).toEqual([false, true, false]);
+    });
+
+    test("for how long a message was not tried is told, unless it is to be tried", async () => {
+      const { park, load } = await connector("resting");
+      const at = new Date(Date.now() - 3_600_000).toISOString();
+      await park(message(1, { attempts: [{ at, status: 400 }] }), message(2, { attempts: [] }), message(3));
+      await state.parked.ask("resting", { id: idOf(3) });
+      const [hour, none, asked] = (await load()).entries.map(({ untriedMs }) => untriedMs);
+      expect(hour).toBeWithin(3_600_000 - 60_000, 3_600_000 + 60_000);
+      expect(none).toBeWithin(-60_000, 60_000);
+      expect(asked).toBeNull();
     });
 
     test("a wish that was made while an earlier one is tried is kept", async () => {

@@ -36,6 +36,8 @@ export class ParkedEntries {
   readonly #unreached = new Set<string>();
   /** What a run that ended has left first of its keys, and not sent: what was before it is delivered or discarded. */
   #released: ParkedEntry[] = [];
+  /** When they were loaded: for how long one that could be sent had not been tried; zero: some were to be tried at that moment. */
+  untriedMs = 0;
   #passedVersion = -1;
   #sweptVersion = -1;
   #sweptMs = Number.NEGATIVE_INFINITY;
@@ -45,19 +47,25 @@ export class ParkedEntries {
   /** Reads what earlier runs have parked. `look` is shown each. */
   async load(look: (stored: StoredEntry) => void = () => {}): Promise<void> {
     const untried: ParkedEntry[] = [];
+    const sinceTried = new Map<ParkedEntry, number>();
+    let isAsked = false;
     for (let after: number | null = 0; after !== null; ) {
       const page = await this.options.store.load(after);
       for (const stored of page.entries) {
-        const { entry, isSettled, isUntried } = stored;
+        const { entry, isSettled, isUntried, untriedMs } = stored;
         look(stored);
         if (isSettled) this.#keepSettled(entry);
         else this.parked.add(entry);
         if (!isSettled) this.#unreached.add(entry.id);
         if (isUntried) untried.push(entry);
+        if (untriedMs !== null) sinceTried.set(entry, untriedMs);
+        isAsked ||= untriedMs === null && !isSettled;
       }
       after = page.next;
     }
     this.#released = untried.filter((entry) => this.parked.isFirst(entry));
+    for (const [entry, ms] of isAsked ? [] : sinceTried)
+      if (ms > this.untriedMs && this.parked.isFirst(entry)) this.untriedMs = ms;
     if (this.parked.size > 0) this.options.changed();
   }
 

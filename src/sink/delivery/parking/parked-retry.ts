@@ -63,11 +63,10 @@ export class ParkedRetry implements RetryView {
   /** Ends what is being waited for, but no attempt. */
   readonly #pauses = new AbortController();
   #watching: Promise<void> | null = null;
-  #lastRoundMs: number;
+  /** Null: there was none in this session. */
+  #lastRoundMs: number | null = null;
 
-  constructor(private readonly options: ParkedRetryOptions) {
-    this.#lastRoundMs = options.monotonic();
-  }
+  constructor(private readonly options: ParkedRetryOptions) {}
 
   /** Messages are being sent again. */
   get isActive(): boolean {
@@ -163,6 +162,8 @@ export class ParkedRetry implements RetryView {
   async #look(): Promise<void> {
     const { entries, store, everyMs, monotonic } = this.options;
     await this.#noting;
+    // An earlier session may have made the last one: a round has tried all that could be sent.
+    this.#lastRoundMs ??= monotonic() - entries.untriedMs;
     if (everyMs > 0 && monotonic() - this.#lastRoundMs >= everyMs) {
       this.#lastRoundMs = monotonic();
       await store.ask();

@@ -20,6 +20,7 @@ test("messages of the stream are forgotten once it has passed them, those of cop
     isSettled: true,
     isUntried: false,
     mayHaveArrived: false,
+    untriedMs: null,
   };
   const store = { load: async () => ({ entries: [earlier], next: null }), sweep: async () => {} };
   const entries = new ParkedEntries({ store, monotonic: () => clock.ms, changed: () => {} });

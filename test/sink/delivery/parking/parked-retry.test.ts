@@ -70,6 +70,31 @@ test("a message that is discarded while it is sent does not keep its key waiting
   expect(sent(at)).toEqual(["b", "c"]);
 }, 15_000);
 
+test("the time between two rounds goes on where a run ends amid it", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const config = { ...single, on_exhausted: { park: { retry_every_minutes: 10 } } };
+  const rows = [transaction(1, [insert(2, "bad"), update(2, "b")])];
+  const life = await at.life(config);
+  await life.write(rows);
+  await life.sink.flush();
+  await life.rig.kill();
+  at.receiver.script = takes;
+  const later = async (minutes: number) => {
+    at.store.parking.aheadMs = minutes * 60_000;
+    const next = await at.life(config);
+    await next.write(rows);
+    await next.sink.flush();
+    const { looks } = at.store.parking;
+    await waitFor("a look", () => at.store.parking.looks > looks || at.parked.length === 0);
+    return next;
+  };
+  await (await later(9)).rig.kill();
+  expect(at.parked.length).toBe(2);
+  await later(11);
+  await waitFor("the retry", () => at.parked.length === 0);
+  expect(sent(at)).toEqual(["bad", "b"]);
+});
+
 /** Parks these, each alone, and begins to send them again while the receiver is silent: one at once. */
 async function heldUp(at: ParkingBench, ids: readonly number[], max_in_flight = 2) {
   const life = await at.life({ ...single, max_in_flight });
