@@ -330,6 +330,31 @@ describe.each(tried)("of PostgreSQL %i", (major) => {
     await rig.stop();
   });
 
+  test("a function that the source replaced meanwhile is not trusted from the next run on", async () => {
+    const half = (body: string) =>
+      `create or replace function half(n int) returns int immutable language sql as 'select ${body}'`;
+    await using rig = await streaming(
+      major,
+      `${half("n / 2")}; create table t (id int primary key, a int, g int generated always as (half(a)) stored); insert into t values (1, 6), (2, 12)`,
+      {},
+      half("n / 2"),
+    );
+    expect(await columns(rig)).toBe("id -, a -, g s");
+    await rig.source(`${half("n / 3")}; update t set a = a where id = 1`);
+    await rig.stop();
+    rig.start();
+    await rig.source("update t set a = 18 where id = 2; insert into t values (3, 24)");
+    await rig.expectSame("select id, a from t order by id");
+    if (major >= 18) {
+      await rig.expectEqual();
+      expect(await columns(rig)).toBe("id -, a -, g -");
+    } else {
+      expect(await columns(rig)).toBe("id -, a -");
+      expect(rig.warnings.join()).toMatch(/public\.t\.g \(.*half\(integer\) is missing or another one there/);
+    }
+    await rig.stop();
+  });
+
   test("what is computed from a hashed or an excluded column is left out", async () => {
     const source = {
       catalog: catalog([

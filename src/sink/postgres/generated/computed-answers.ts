@@ -49,7 +49,7 @@ export async function computedAnswers(
     for (const column of generated) {
       const known = naming.renames
         ? answerOf("identifier_naming renames columns")
-        : knownAnswer(table, column, strategy, older);
+        : await knownAnswer(client, table, column, strategy, older);
       ofTable.set(column.column.number, known ?? answerOf(await tryOut(client, table, column)));
     }
     answers.set(relation.id, ofTable);
@@ -69,18 +69,23 @@ function answerOf(problem: string | null): ComputedAnswer {
 }
 
 /** What the target's columns and the version tell; null: nothing. `older`: as `olderProblem` gives it. */
-function knownAnswer(
+async function knownAnswer(
+  client: Client,
   { target, known }: AtSink,
   generated: GeneratedColumn,
   strategy: MigrationStrategy,
   older: string | null,
-): ComputedAnswer | null {
+): Promise<ComputedAnswer | null> {
   const { name, number } = generated.column;
   const there = target?.columns.find((column) => column.name === name);
   // Somebody has made it: it takes no values.
   if (there?.generatedAs && there.generatedAs.own === null) return answerOf(null);
   const own = target && ownColumns(target).find((column) => isComputedAs(column, generated));
-  if (own) return { isComputed: true, isThere: own.name === name };
+  if (own) {
+    // They may have been replaced since the column was made: its expression does not show that.
+    const problem = await functionProblem(client, generated);
+    return problem === null ? { isComputed: true, isThere: own.name === name } : answerOf(problem);
+  }
   if (older !== null) return answerOf(older);
   const isGoing = known?.columns.some(
     (column) => column.name === name && column.number > 0 && column.number !== number && !column.isKept,
