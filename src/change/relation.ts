@@ -131,6 +131,8 @@ export interface GeneratedColumn {
   readonly isVirtual: boolean;
   /** The columns that the expression reads. */
   readonly uses: readonly UsedColumn[];
+  /** Their numbers as the expression reads them: in its order, and one that it reads twice is there twice. */
+  readonly reads: readonly number[];
   /** Functions of users that the expression calls. */
   readonly functions: readonly UsedFunction[];
   /** The database's rules for text, where the expression handles text by them; null: it does not. */

@@ -636,6 +636,34 @@ describe("of PostgreSQL 18, which publishes them", () => {
     await sent.stop();
   });
 
+  test("the same expression again, of other columns that have got the names: computed anew at the sink", async () => {
+    await using rig = await streaming(
+      18,
+      `create table t (id int primary key, price int, price_new int, amount int,
+         total int generated always as (price * amount) stored, rest int generated always as (price - amount) stored);
+       insert into t values (1, 10, 1000, 2), (2, 20, 2000, 3)`,
+    );
+    await rig.source(
+      `alter table t rename price to price_old; alter table t rename price_new to price;
+       alter table t alter total set expression as (price * amount); insert into t values (3, 30, 3000, 4)`,
+    );
+    await rig.expectEqual();
+    // The columns exchange their names.
+    await rig.source(
+      `alter table t rename price_old to other; alter table t rename amount to price_old; alter table t rename other to amount;
+       alter table t alter rest set expression as (price - amount); update t set price = price + 1 where id = 1`,
+    );
+    await rig.expectEqual();
+    await rig.source("alter table t rename price to other; alter table t rename amount to price");
+    await rig.source(
+      "alter table t rename other to amount; alter table t alter rest set expression as (price - amount)",
+    );
+    await rig.source("update t set price = price + 1 where id = 1");
+    await rig.expectEqual();
+    expect((await columns(rig)).match(/ s/g)).toHaveLength(2);
+    await rig.stop();
+  });
+
   test("added while rows stream, in the transaction that writes to it", async () => {
     await using rig = await streaming(
       18,

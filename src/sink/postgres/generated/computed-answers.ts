@@ -71,7 +71,7 @@ function answerOf(problem: string | null): ComputedAnswer {
 /** What the target's columns and the version tell; null: nothing. `older`: as `olderProblem` gives it. */
 async function knownAnswer(
   client: Client,
-  { target, known }: AtSink,
+  { relation, target, known }: AtSink,
   generated: GeneratedColumn,
   strategy: MigrationStrategy,
   older: string | null,
@@ -80,7 +80,9 @@ async function knownAnswer(
   const there = target?.columns.find((column) => column.name === name);
   // Somebody has made it: it takes no values.
   if (there?.generatedAs && there.generatedAs.own === null) return answerOf(null);
-  const own = target && ownColumns(target).find((column) => isComputedAs(column, generated));
+  const nameOf = (wanted: number) =>
+    [...(known?.columns ?? []), ...relation.columns].find((column) => column.number === wanted)?.name;
+  const own = target && ownColumns(target).find((column) => isComputedAs(column, generated, nameOf));
   if (own) {
     // They may have been replaced since the column was made: its expression does not show that.
     const problem = await functionProblem(client, generated);

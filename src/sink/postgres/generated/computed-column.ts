@@ -3,6 +3,7 @@
 
 import { escapeIdentifier, escapeLiteral } from "pg";
 import type { GeneratedColumn } from "../../../change/relation.ts";
+import { columnsRead } from "../../../connection/columns-read.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { TargetName } from "../schema/target-name.ts";
 
@@ -10,8 +11,8 @@ import type { TargetName } from "../schema/target-name.ts";
 export interface TargetGenerated {
   readonly isVirtual: boolean;
   readonly expression: string;
-  /** Names of the columns that the expression reads. */
-  readonly uses: readonly string[];
+  /** Names of the columns that the expression reads. As `GeneratedColumn.reads`. */
+  readonly reads: readonly string[];
   /** What the comment tells; null: somebody else made the column. */
   readonly own: OwnComputed | null;
 }
@@ -33,11 +34,8 @@ export function parseComment(comment: string | null): OwnComputed | null {
 /** SQL, for queries of pg_attribute `a` and pg_attrdef `d`. See `readGenerated`. */
 export const generatedSql = `case when a.attgenerated <> '' then json_build_object(
   'isVirtual', a.attgenerated = 'v', 'expression', pg_get_expr(d.adbin, d.adrelid), 'comment', col_description(a.attrelid, a.attnum),
-  'uses', (select coalesce(json_agg(u.attname), '[]') from pg_attribute u
-    where u.attrelid = a.attrelid and u.attnum > 0 and u.attnum <> a.attnum and u.attnum in (
-      select p.refobjsubid from pg_depend p where p.refclassid = 'pg_class'::regclass and p.refobjid = a.attrelid
-        and (p.classid = 'pg_attrdef'::regclass and p.objid = d.oid
-          or p.classid = 'pg_class'::regclass and p.objid = a.attrelid and p.objsubid = a.attnum)))) end`;
+  'reads', (select coalesce(json_agg(u.attname order by r.place), '[]') from ${columnsRead("d.adbin")} r
+    join pg_attribute u on u.attrelid = a.attrelid and u.attnum = r.number)) end`;
 
 /** As `generatedSql` gives it. */
 export type GeneratedRow = Omit<TargetGenerated, "own"> & { readonly comment: string | null };

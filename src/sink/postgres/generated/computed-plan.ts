@@ -22,10 +22,11 @@ export function planComputed(
 ): ComputedPlan {
   if (!isAllowed(strategy, "Add")) return { drops: [], renames: [], adds: [] };
   const wanted = new Map(generated.map((column) => [column.column.number, column]));
+  const nameOf = (number: number) => relation.columns.find((column) => column.number === number)?.name;
   const own = ownColumns(table);
   const kept = own.filter((column) => {
     const now = wanted.get(column.own.number);
-    return now !== undefined && isComputedAs(column, now);
+    return now !== undefined && isComputedAs(column, now, nameOf);
   });
   const isNeeded = ({ name }: OwnColumn) => generated.some(({ column }) => column.name === name);
   const mayGo = (column: OwnColumn) =>
@@ -55,15 +56,21 @@ export function ownColumns(table: TargetTable): readonly OwnColumn[] {
 }
 
 /**
- * Whether it computes the same. A rename at the source changes the names in the expression: the sink's own then has them
- * too, once it follows.
+ * Whether it computes the same, of the same columns. A rename at the source changes the names in the expression: the
+ * sink's own then has them too, once it follows. The text alone does not tell: other columns may have got the names.
+ * `nameOf`: the target's name for a column of the source.
  */
-export function isComputedAs({ own, typeName, generatedAs }: OwnColumn, wanted: GeneratedColumn): boolean {
+export function isComputedAs(
+  { own, typeName, generatedAs }: OwnColumn,
+  wanted: GeneratedColumn,
+  nameOf: (number: number) => string | undefined,
+): boolean {
   return (
     own.number === wanted.column.number &&
     typeName === wanted.column.typeName &&
     generatedAs?.isVirtual === wanted.isVirtual &&
-    [own.expression, generatedAs.expression].includes(wanted.expression)
+    [own.expression, generatedAs.expression].includes(wanted.expression) &&
+    Bun.deepEquals(generatedAs.reads, wanted.reads.map(nameOf))
   );
 }
 
@@ -113,6 +120,6 @@ export function computedFrom(
     return [change.column.name, ...(renamed?.kind === "rename" ? [renamed.from] : [])];
   });
   return ownColumns(table)
-    .filter(({ generatedAs }) => generatedAs?.uses.some((name) => changed.includes(name)))
+    .filter(({ generatedAs }) => generatedAs?.reads.some((name) => changed.includes(name)))
     .map(({ name }) => name);
 }

@@ -47,8 +47,8 @@ export function computable(
   const all = [column, ...columns.filter(({ number }) => facts.uses.some((used) => used.number === number))];
   if (all.some(({ typeDefinitions }) => typeDefinitions))
     return "its expression uses a type of this database";
-  const { expression, isVirtual, uses, functions, locale } = facts;
-  return { column, expression, isVirtual, uses, functions, locale };
+  const { expression, isVirtual, uses, reads, functions, locale } = facts;
+  return { column, expression, isVirtual, uses, reads, functions, locale };
 }
 
 export function chooseGenerated(

@@ -4,6 +4,7 @@
 import type { Client } from "pg";
 import type { UsedColumn, UsedFunction } from "../../../change/relation.ts";
 import { columnLocaleSql, databaseLocaleSql } from "../../../connection/column-locale.ts";
+import { columnsRead } from "../../../connection/columns-read.ts";
 
 export interface GeneratedFacts {
   readonly tableId: number;
@@ -11,6 +12,8 @@ export interface GeneratedFacts {
   readonly isVirtual: boolean;
   readonly expression: string;
   readonly uses: readonly UsedColumn[];
+  /** As `GeneratedColumn.reads`. */
+  readonly reads: readonly number[];
   readonly functions: readonly UsedFunction[];
   /** As `GeneratedColumn.locale`. */
   readonly locale: string | null;
@@ -39,6 +42,7 @@ select a.attrelid::int8::float8 as "tableId", a.attnum as number, a.attgenerated
   (select coalesce(json_agg(json_build_object('number', u.attnum, 'locale', ${columnLocaleSql("u")}) order by u.attnum), '[]')
     from pg_attribute u where u.attrelid = a.attrelid and u.attnum > 0 and u.attnum <> a.attnum and u.attnum in (
       select p.refobjsubid from ${dependencies} p where p.refclassid = 'pg_class'::regclass and p.refobjid = a.attrelid)) as uses,
+  (select coalesce(json_agg(number order by place), '[]') from ${columnsRead("d.adbin")} r) as reads,
   (select coalesce(json_agg(json_build_object('signature', p.refobjid::regprocedure::text,
       'definition', pg_get_functiondef(p.refobjid)) order by p.refobjid), '[]')
     from ${dependencies} p where p.refclassid = 'pg_proc'::regclass and not ${isOfExtension}) as functions,
