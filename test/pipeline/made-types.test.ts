@@ -64,6 +64,22 @@ test("enums, domains, composites and ranges, in copies, the stream, new tables a
   await pair.stop();
 });
 
+test("a domain's check that is replaced under its name no longer refuses values; one that stays is kept", async () => {
+  await using pair = await rig();
+  await pair.source(`create domain zip as text check (value ~ '^\\d{5}$') constraint filled check (value <> '');
+    create table t (id int primary key, z zip); insert into t values (1, '12345')`);
+  pair.start();
+  await pair.untilRealtime();
+  const replace = (check: string) =>
+    `alter domain zip drop constraint zip_check; alter domain zip add check (${check})`;
+  await pair.source(replace("value ~ '^\\d{5}(-\\d{4})?$'"));
+  await pair.source("insert into t values (2, '12345-6789')");
+  await pair.expectEqual();
+  const checks = "select conname as name from pg_constraint where contypid = 'zip'::regtype order by 1";
+  expect(await pair.sink<object>(checks)).toEqual([{ name: "filled" }]);
+  await pair.stop();
+});
+
 test("labels that are added and renamed while the stream goes on, and behind a backlog", async () => {
   await using pair = await rig();
   await pair.source(

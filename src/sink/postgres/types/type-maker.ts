@@ -195,8 +195,11 @@ function alterations(
         labelClause,
       );
     case "domain": {
-      const gone = existing.checks.filter((name) => !definition.checks.some((check) => check.name === name));
-      const drops = gone.map((name) => `drop constraint ${escapeIdentifier(name)}`);
+      // Also one that another check has replaced under its name. To drop one that two servers print differently loses nothing.
+      const isThere = ({ name, sql }: (typeof existing.checks)[number]) =>
+        definition.checks.some((check) => check.name === name && check.sql === sql);
+      const gone = existing.checks.filter((check) => !isThere(check));
+      const drops = gone.map(({ name }) => `drop constraint ${escapeIdentifier(name)}`);
       const isLoosened = existing.notNull && !definition.notNull;
       return existing.isOurs ? [...drops, ...(isLoosened ? ["drop not null"] : [])] : [];
     }
