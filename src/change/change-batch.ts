@@ -27,7 +27,9 @@ export type ChangeKind = (typeof ChangeKind)[keyof typeof ChangeKind];
 
 /** Bits of `flags`. */
 export const ChangeFlag = {
-  /** The old tuple has only the replica identity's columns; the others are null in it. */
+  /**
+   * The old tuple has only the replica identity's columns; the others are null in it. Without the flag it may be so too: see `isOldWhole`.
+   */
   oldIsKey: 1,
   /** The new tuple has at least one column of length `UNCHANGED_LENGTH`. */
   hasUnchanged: 2,

@@ -1,7 +1,8 @@
 // Reads and rewrites single tuples of a batch's arena. For rare rows only: most rows pass untouched.
 
-import { type ChangeBatch, NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
+import { type ChangeBatch, ChangeFlag, NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
 import { isPacked, storedBytes } from "./packed-hex.ts";
+import { isSystemColumn, type Relation } from "./relation.ts";
 
 /**
  * Where a column of a tuple is: its length in bytes, or the negative length that the tuple stores, and its first byte.
@@ -37,6 +38,19 @@ export interface TupleRef {
 /** Indexes of the columns whose values the source did not send. */
 export function unchangedColumns(arena: Uint8Array, at: number): readonly number[] {
   return tupleColumns(arena, at).flatMap((column, i) => (column.length === UNCHANGED_LENGTH ? [i] : []));
+}
+
+/**
+ * Whether change `i` has the whole old row. A root is announced with identity full while a leaf of it logs the key alone: the old tuple
+ * then has null in all other columns. A row that has so in truth counts as not whole too: the key finds it.
+ */
+export function isOldWhole(batch: ChangeBatch, i: number, { key, columns }: Relation): boolean {
+  const start = batch.oldStart[i]!;
+  if (start === batch.oldEnd[i]! || (batch.flags[i]! & ChangeFlag.oldIsKey) !== 0) return false;
+  const isOther = (c: number) => !key.includes(c) && !isSystemColumn(columns[c]!);
+  return (
+    key.length === 0 || tupleColumns(batch.arena, start).some(({ length }, c) => length >= 0 && isOther(c))
+  );
 }
 
 /** A longer row is not copied for a value that the sink's row already has. */

@@ -306,3 +306,25 @@ test.each([true, false])("partitions, published by their root: %p", async (parti
     expect(await untilTold(rig, "id, v", second!, 4)).toEqual(["r 11|b", "c 12|a", "d 11|b", "t ~|~"]);
   }
 });
+
+test("rows of a root with identity full are deleted and moved whole, though a leaf logs their key alone", async () => {
+  await using rig = await streaming(
+    `create table t (id int primary key, v text, big text, n int) partition by range (id); alter table t alter big set storage external;
+     create table t1 partition of t for values from (0) to (10); create table t2 partition of t for values from (10) to (20);
+     alter table t replica identity full; alter table t2 replica identity full;
+     insert into t values (1, 'a', repeat('x', 3000), 1), (2, 'b', null, null), (3, null, null, null), (11, 'c', repeat('y', 3000), 4), (12, null, null, null)`,
+    { source: { catalog: withHistory("t"), partitions_as_root: true } },
+  );
+  const columns = "id, v, length(big), n";
+  await untilTold(rig, columns, "t_history", 5);
+  await rig.source(
+    "delete from t where id in (2, 3, 12); update t set id = id + 5, n = 7 where id in (1, 11)",
+  );
+  const rows = await untilTold(rig, columns, "t_history", 12);
+  expect(rows.slice(5)).toEqual([
+    ...["d 2|b|~|~", "d 3|~|~|~", "d 12|~|~|~"],
+    ...["d 1|a|3000|1", "u 6|a|3000|7", "d 11|c|3000|4", "u 16|c|3000|7"],
+  ]);
+  await rig.expectEqual();
+  expect(rig.copies).toHaveLength(1);
+});

@@ -2,11 +2,11 @@
 // old row, or a row that moves to another key while the source did not send all of its values.
 
 import { type Client, escapeIdentifier } from "pg";
-import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
+import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { isSystemColumn, qualifiedName } from "../../../change/relation.ts";
-import { newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
+import { isOldWhole, newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { recordMove } from "../copy/touch-recorder.ts";
@@ -42,16 +42,15 @@ export async function applySingle(
   batch: ChangeBatch,
   i: number,
 ): Promise<void> {
-  const hasOld = batch.oldEnd[i]! > batch.oldStart[i]!;
-  const isOldWhole = hasOld && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
-  if (table.key.length === 0 && !isOldWhole) throw rowUnidentified(table);
+  const isWhole = isOldWhole(batch, i, table.relation);
+  if (table.key.length === 0 && !isWhole) throw rowUnidentified(table);
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
   const body = copyBody(session.form);
   if (table.isWide) body.add(old);
   else body.addGrouped(stageGroup.delete, old);
   if (batch.kind[i] === ChangeKind.delete) {
     await stage(session, table, body);
-    await run(session, table, `delete from ${table.ownRows} t where ${found(table, isOldWhole)}`);
+    await run(session, table, `delete from ${table.ownRows} t where ${found(table, isWhole)}`);
     return;
   }
   const replacement = newTuple(batch, i, table.key, longValueBytes);
@@ -66,10 +65,10 @@ export async function applySingle(
     const known = await knownOf(session, table, commitLsn);
     if (!known.isNewStreamed && (await applyToMovedRow(session, table, keeps))) return;
     if (session.incomplete === null) throw new RowsMissing();
-    if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isOldWhole : null);
+    if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isWhole : null);
     if (!known.isOldThere) return await recordMoved(session.client, session.incomplete, table);
-  } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isOldWhole);
-  const row = found(table, isOldWhole);
+  } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isWhole);
+  const row = found(table, isWhole);
   const isAnyFixed = table.columns.some(({ isFixed }) => isFixed);
   const replace = isAnyFixed ? [replaceOneSql(table, keeps, row)] : [];
   await run(session, table, ...updateOneSql(table, keeps, row), ...replace);
@@ -116,15 +115,15 @@ function rowUnidentified({ target }: PreparedTable): RowsMissing {
 
 /**
  * Deletes another row under the key that a row moves to: the source has no row there. If the moving row is missing, the other stays. If
- * `isOldWhole` is null, it is deleted in any case: the moving row is copied by key.
+ * `isWhole` is null, it is deleted in any case: the moving row is copied by key.
  */
 async function deleteConflicting(
   session: MergeSession,
   table: PreparedTable,
-  isOldWhole: boolean | null,
+  isWhole: boolean | null,
 ): Promise<void> {
   const { isNew } = staged(table);
-  const others = isOldWhole === null ? "" : ` and not (${found(table, isOldWhole)})`;
+  const others = isWhole === null ? "" : ` and not (${found(table, isWhole)})`;
   const { rowCount } = await session.client.query(deleteSameSql(table, isNew) + others);
   if (rowCount) warnOfReplaced(session, table, rowCount);
 }
@@ -191,8 +190,8 @@ function staged({ isWide }: PreparedTable): { readonly isOld: string; readonly i
 }
 
 /** Selects the one row that matches the staged old row: by its key and, if the source sent all columns, by all of them. */
-function found(table: PreparedTable, isOldWhole: boolean): string {
-  const match = [...byKey(table), ...(isOldWhole ? [byImage(table)] : [])].join(" and ");
+function found(table: PreparedTable, isWhole: boolean): string {
+  const match = [...byKey(table), ...(isWhole ? [byImage(table)] : [])].join(" and ");
   return (
     `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${table.ownRows} o, pg_temp.${table.staging} s ` +
     `where ${table.isWide ? `s.ctid = ${firstRow}` : `s.g = ${stageGroup.delete}`} and ${match} limit 1)`

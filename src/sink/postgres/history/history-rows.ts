@@ -4,7 +4,7 @@
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, type TupleForm } from "../../../change/change-batch.ts";
 import { lsn } from "../../../change/lsn.ts";
-import { newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
+import { isOldWhole, newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
 import type { FoldedChange } from "../apply/net-changes.ts";
 import { type HistoryBody, type HistoryPlace, historyBody } from "./history-body.ts";
 import type { HistoryOp } from "./history-naming.ts";
@@ -69,7 +69,7 @@ export class HistoryRows {
 
   #deleted(i: number, before: TupleRef | null): void {
     const { batch, history } = this;
-    const isWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
+    const isWhole = isOldWhole(batch, i, batch.relations[batch.relation[i]!]!);
     const sent = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
     const old = isWhole || before === null ? sent : before;
     const unknown = old === sent ? history.outsideKey : unchangedColumns(old.bytes, old.start);

@@ -35,6 +35,9 @@ export interface LongTransaction {
 export interface TableFacts {
   readonly schema: string;
   readonly name: string;
+  readonly id: number;
+  /** The partitioned table at the top, for a partition; otherwise the table itself. */
+  readonly rootId: number;
   readonly isPartitioned: boolean;
   readonly isPartition: boolean;
   readonly mayUseSchema: boolean;
@@ -108,6 +111,7 @@ const hiddenQuery = `
 
 const tableQuery = `
   select n.nspname as schema, c.relname as name,
+         c.oid as id, coalesce(pg_partition_root(c.oid)::oid, c.oid) as "rootId",
          c.relkind = 'p' as "isPartitioned", c.relispartition as "isPartition",
          -- Null of what was dropped meanwhile.
          coalesce(has_schema_privilege(n.oid, 'USAGE'), true) as "mayUseSchema",

@@ -44,6 +44,8 @@ import {
 interface SourceFacts {
   readonly server: ServerFacts;
   readonly tables: readonly TableFacts[];
+  /** Those of them whose rows are logged: a root's leaves, each with a replica identity of its own. */
+  readonly logged: readonly TableFacts[];
   /** All tables of the source. */
   readonly present: readonly TableFacts[];
   readonly publication: NamedPublication | null;
@@ -128,11 +130,12 @@ const checks: readonly Check[] = [
   },
   {
     test: config("Replica identity", "Updates and deletes name the row that they change."),
-    find: ({ tables, publication }) => checkReplicaIdentity(tables, publication === null),
+    find: ({ tables, logged, publication }) =>
+      checkReplicaIdentity([...new Set([...tables, ...logged])], publication === null),
   },
   {
     test: config("TOAST", "Large values that an update leaves untouched are known."),
-    find: ({ tables }, source) => checkToast(tables, usesOldRow(source)),
+    find: ({ logged }, source) => checkToast(logged, usesOldRow(source)),
   },
   {
     test: config("max_slot_wal_keep_size", "The server keeps the log that the slot needs."),
@@ -160,9 +163,14 @@ async function readFacts(
   const name = source.replication_type.logical_replication?.publication_name ?? null;
   const server = await readServerFacts(client);
   const all = await readTableFacts(client, name);
+  const tables = all.filter((table) => isCarried(table, source));
+  const carried = new Set(tables.map(({ id }) => id));
   return {
     server,
-    tables: all.filter((table) => isCarried(table, source)),
+    tables,
+    logged: all.filter(
+      ({ isPartitioned, id, rootId }) => !isPartitioned && (carried.has(id) || carried.has(rootId)),
+    ),
     present: all,
     slot: slotName === null ? null : await readOwnSlot(client, slotName),
     publication: name === null ? null : { name, facts: await readPublicationFacts(client, name) },

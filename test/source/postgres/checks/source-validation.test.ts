@@ -273,6 +273,30 @@ test("tables without identity and tables with large values cause warnings, with 
   expect(outline(events).at(-1)).toBe("success");
 });
 
+test("the identity of a root is that of its leaves, as Postgres does not pass it on", async () => {
+  const made = await database(
+    "rooted",
+    `create table p (id int primary key, body text) partition by range (id);
+     create table p1 partition of p for values from (0) to (9);
+     create table p2 partition of p for values from (9) to (20) partition by range (id);
+     create table p3 partition of p2 for values from (9) to (15)`,
+  );
+  const source = { ...made, partitions_as_root: true };
+  await server.query("alter table p replica identity full", "rooted");
+  const { commands = [] } = findTest(await validate(source), "Config TOAST");
+  expect(commands).toEqual([
+    'ALTER TABLE "public"."p1" REPLICA IDENTITY FULL;',
+    'ALTER TABLE "public"."p3" REPLICA IDENTITY FULL;',
+  ]);
+  await server.query(commands.join("\n"), "rooted");
+  expect(findTest(await validate(source), "Config TOAST").status.Success).toBeDefined();
+  await server.query("alter table p1 replica identity nothing", "rooted");
+  for (const partitions_as_root of [true, false])
+    expect(
+      findTest(await validate({ ...made, partitions_as_root }), "Config Replica identity").commands,
+    ).toEqual(['ALTER TABLE "public"."p1" REPLICA IDENTITY FULL;']);
+});
+
 test("only selected tables count, and a missing selected table fails", async () => {
   const source = await database(
     "chosen",
