@@ -140,6 +140,28 @@ describe.each(["while it streams", "while it is stopped"])("a key that changes %
   });
 });
 
+test("a column of the key that is renamed under identity full stays in the key of earlier changes", async () => {
+  await using rig = await create();
+  const tables = { p: "primary key (a, b)", q: "primary key (b)" };
+  for (const [table, key] of Object.entries(tables))
+    await rig.source(`create table ${table} (a int, b int, v text, ${key}); alter table ${table} replica identity full;
+      insert into ${table} values (1, 1, 'x'), (1, 2, 'y')`);
+  rig.start();
+  await rig.untilRealtime();
+  await rig.expectEqual();
+  await rig.stop();
+  const renamed = Object.keys(tables).map(
+    (table) => `update ${table} set v = v || b; alter table ${table} rename b to c`,
+  );
+  await rig.source(
+    `begin; ${renamed.join("; ")}; commit; update p set v = 'z' where c = 2; update q set v = 'z' where c = 2`,
+  );
+  rig.start();
+  await rig.expectEqual();
+  expect(rig.copies.map(({ table }) => table).toSorted()).toEqual(["p", "q"]);
+  await rig.stop();
+});
+
 test("tables whose names are exchanged again and again, and that are copied again each time, leave nothing behind", async () => {
   await using rig = await create();
   await rig.source(

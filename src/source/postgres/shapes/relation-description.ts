@@ -12,10 +12,11 @@ import { type NumberedColumn, numberColumns } from "./column-numbers.ts";
 
 interface TableRow {
   readonly id: number;
-  readonly primary_key: readonly string[] | null;
+  /** Numbers of columns, as names may be others by now. */
+  readonly primary_key: readonly number[] | null;
   readonly key_id: number | null;
   /** Generated columns of the primary key or of the replica identity. */
-  readonly computed_key: readonly string[] | null;
+  readonly computed_key: readonly number[] | null;
   readonly columns: readonly CatalogColumn[];
 }
 
@@ -77,8 +78,8 @@ interface SentTypes {
 }
 
 const tablesQuery = `
-select c.oid as id, key.names as primary_key,
-  (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id, computed.names as computed_key, columns.list as columns
+select c.oid as id, key.numbers as primary_key,
+  (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id, computed.numbers as computed_key, columns.list as columns
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
@@ -88,12 +89,12 @@ cross join lateral (
   where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
-  select json_agg(a.attname) as names
+  select json_agg(a.attnum) as numbers
   from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
   where i.indrelid = c.oid and i.indisprimary and i.indisvalid and i.indimmediate
 ) key on true
 left join lateral (
-  select json_agg(a.attname) as names
+  select json_agg(a.attnum) as numbers
   from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
   where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attgenerated <> ''
 ) computed on true
@@ -156,10 +157,8 @@ function withCatalog(
   const absent = new Set([...numbers, ...notYetAdded.map(({ number }) => number)]);
   const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !absent.has(number);
   // A generated column is not sent unless it is published, and without it the other key columns identify no row.
-  const isKeySent = (table?.computed_key ?? []).every((name) =>
-    columns.some((column) => column.name === name),
-  );
-  const primaryKey = table?.primary_key ?? [];
+  const isKeySent = (table?.computed_key ?? []).every((number) => columns.some(isOneOf([number], catalog)));
+  const isInKey = isOneOf(table?.primary_key ?? [], catalog);
   return {
     ...relation,
     ...(isGuess || !evidence.isComplete ? { isGuess: true as const } : {}),
@@ -171,9 +170,18 @@ function withCatalog(
     key: !isKeySent
       ? []
       : relation.replicaIdentity === "full"
-        ? columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : []))
+        ? columns.flatMap((column, i) => (isInKey(column) ? [i] : []))
         : relation.key,
   };
+}
+
+/** Whether a column is one of `key`. Where its number is not known, the present name tells. */
+function isOneOf(
+  key: readonly number[],
+  catalog: readonly CatalogColumn[],
+): (column: Pick<Column, "number" | "name">) => boolean {
+  const names = catalog.flatMap((column) => (key.includes(column.number) ? [column.name] : []));
+  return ({ number, name }) => (number === 0 ? names.includes(name) : key.includes(number));
 }
 
 /** Throws `table_changed` where an ordinary column has the name of one that was left out: the next run keeps it. */
