@@ -452,6 +452,37 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
   });
 
+  test("one whose new type does not take the default, or the numbers, that somebody gave it at the sink", async () => {
+    const columns = "n int, s int, status text, small bigint";
+    await using pair = await PipelineRig.streaming(
+      server,
+      `shape_${++count}`,
+      {
+        source: `create type mood as enum ('new', 'old'); create table t (id int primary key, ${columns}); insert into t values (1, 1, 1, 'old', 1)`,
+        sink: `create table t (id int primary key, n int generated always as identity, s serial, status text default 'new', small bigint default 7)`,
+      },
+      { isSupervised: true },
+    );
+    await pair.expectEqual();
+    await pair.source(`alter table t alter n type text, alter s type numeric, alter status type mood using status::mood, alter small type int;
+      insert into t values (2, 'two', 2.5, 'new', 2)`);
+    await pair.expectEqual();
+    expect(await columnsAtSink(pair)).toEqual([
+      "id integer",
+      "n text",
+      "s numeric",
+      "small integer",
+      "status mood",
+    ]);
+    expect(pair.copies).toHaveLength(1);
+    // What is convertible stays.
+    const kept = await pair.sink(
+      "select attname as name from pg_attribute where attrelid = 't'::regclass and atthasdef order by 1",
+    );
+    expect(kept).toEqual([{ name: "s" }, { name: "small" }]);
+    await pair.stop();
+  });
+
   test("values that the sink's server cannot convert are copied", async () => {
     await using pair = await streaming(begin);
     await pair.source("alter table t alter b type int using length(b); insert into t values (3, 3, 3)");

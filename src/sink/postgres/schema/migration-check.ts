@@ -15,6 +15,7 @@ import {
   plainColumnSql,
   type TableDifferences,
 } from "../refusals/table-differences.ts";
+import { retypeOf } from "../types/retype.ts";
 import { describeDifferences } from "../types/type-differences.ts";
 import { findDependents } from "./column-dependents.ts";
 import {
@@ -145,7 +146,7 @@ async function checkMigration(
   const nulls = mayAllowNull
     ? []
     : [...new Set([...differing.nulls, ...(isRefusing && nullColumn !== null ? [nullColumn] : [])])];
-  const retypes = differing.types.map(({ column }) => ({ kind: "retype", column }) as const);
+  const retypes = differing.types.map(retypeOf);
   const computed = [...drops, ...computedFrom(table, made, strategy)];
   const dependents = await findDependents(client, table, [...made, ...retypes], computed);
   return await refusalOf(client, table, { refused, retypes, differing: { ...differing, nulls }, dependents });
@@ -161,7 +162,7 @@ async function differencesOf(
   const compared = { table, relation, notNull, changes };
   const strict = compareColumns(compared, true);
   if (isOfType || strict.types.length === 0) return strict;
-  const retypes = strict.types.map(({ column }) => ({ kind: "retype", column }) as const);
+  const retypes = strict.types.map(retypeOf);
   const { commands } = await repairSql(client, table, retypes);
   return commands.some((command) => reported?.includes(command)) ? strict : compareColumns(compared, false);
 }

@@ -10,7 +10,7 @@ import type { TableChange } from "./table-migration.ts";
 import { addKeySql, resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
 
-/** One or two statements for each change, without semicolons. `isEmpty`: no row must be converted. */
+/** The statements for each change, without semicolons. `isEmpty`: no row must be converted. */
 export async function migrationSql(
   client: Client,
   target: TargetName,
@@ -53,7 +53,11 @@ function clauses(
     case "retype": {
       const name = escapeIdentifier(change.column.name);
       const type = typeOf(change.column);
-      return [`alter column ${name} type ${type} using ${isEmpty ? "null" : name}::${type}`];
+      const isThere = { identity: "identity if exists", default: "default" };
+      return [
+        ...change.drops.map((what) => `alter column ${name} drop ${isThere[what]}`),
+        `alter column ${name} type ${type} using ${isEmpty ? "null" : name}::${type}`,
+      ];
     }
     case "add":
       return addClauses(change.column, typeOf(change.column));

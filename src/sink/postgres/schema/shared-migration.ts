@@ -1,6 +1,7 @@
 // Decides which changes of a relation are made to a target that has rows of other source tables too. Pure; table-migration.ts plans the changes.
 
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { retypeOf } from "../types/retype.ts";
 import {
   type FollowedShape,
   type MigrationStrategy,
@@ -24,7 +25,7 @@ export function changesOfShared(table: TargetTable, changes: readonly TableChang
     const column = { ...change.column, addedValue: null };
     if (!dropped.has(column.name)) return [{ kind: "add", column }];
     const atSink = table.columns.find(({ name }) => name === column.name);
-    return atSink?.typeName === column.typeName ? [] : [{ kind: "retype", column }];
+    return atSink === undefined || atSink.typeName === column.typeName ? [] : [retypeOf({ column, atSink })];
   });
 }
 

@@ -5,6 +5,7 @@
 import { type Column, type Relation, rowHashColumn } from "../../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { isReplacedType } from "../types/replaced-type.ts";
+import { type Retype, retypeOf } from "../types/retype.ts";
 import { mayHoldValuesOf } from "../types/type-family.ts";
 import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
@@ -31,8 +32,7 @@ export type TableChange = DropKey | ColumnChange | AddKey;
 export type ColumnChange =
   | { readonly kind: "drop"; readonly name: string }
   | { readonly kind: "rename"; readonly from: string; readonly to: string }
-  /** `isChosen`: somebody chose the column's current type. */
-  | { readonly kind: "retype"; readonly column: Column; readonly isChosen?: true }
+  | Retype
   | { readonly kind: "add"; readonly column: Column }
   | { readonly kind: "allow null"; readonly name: string };
 
@@ -291,12 +291,12 @@ function planRetypes(
     // Somebody may have renamed it already.
     const named = (wanted: string) => columns.find(({ name }) => name === wanted);
     const atSink = named(before.name) ?? named(column.name);
-    if (atSink && isReplacedType(atSink.typeName)) return [{ kind: "retype", column }];
+    if (!atSink) return [];
+    const retype = retypeOf({ column, atSink });
+    if (isReplacedType(atSink.typeName)) return [retype];
     if (before.type === column.typeName) return [];
-    if (!atSink || atSink.typeName === before.type) return atSink ? [{ kind: "retype", column }] : [];
-    return mayHoldValuesOf(atSink.typeName, column.typeName)
-      ? []
-      : [{ kind: "retype", column, isChosen: true }];
+    if (atSink.typeName === before.type) return [retype];
+    return mayHoldValuesOf(atSink.typeName, column.typeName) ? [] : [{ ...retype, isChosen: true }];
   });
 }
 

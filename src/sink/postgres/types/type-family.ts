@@ -22,6 +22,12 @@ export function mayHoldValuesOf(type: string, other: string): boolean {
   return own === undefined || others === undefined || own === others || own === texts;
 }
 
+/** Whether both are of one family: the server assigns values of one to a column of the other. */
+export function isSameFamily(type: string, other: string): boolean {
+  const own = familyOf(type);
+  return own !== undefined && own === familyOf(other);
+}
+
 function familyOf(type: string): readonly string[] | undefined {
   const plain = type.replace(/\(.*\)/, "");
   return families.find((family) => family.includes(plain));
