@@ -85,6 +85,29 @@ test("nothing is copied but by a task, every change from the slot's beginning ar
   await rig.stop();
 });
 
+test.concurrent("a table whose first row is from before it got a generated column is made without it, and gets it then", async () => {
+  await using rig = await PipelineRig.create(server, "skipgenerated", { skipSnapshots: true });
+  await rig.source("create table t (id int primary key, b text)");
+  rig.start();
+  await rig.untilRealtime();
+  await rig.stop();
+  for (const sql of [
+    "insert into t values (1, 'x')",
+    "alter table t add a int",
+    "alter table t add g int generated always as (a * 2) stored",
+  ])
+    await rig.source(sql);
+  rig.start();
+  await rig.untilRealtime();
+  await rig.expectSame("select id, b, a, g from t order by id");
+  await rig.source("update t set a = 3; insert into t values (2, 'y', 4)");
+  await rig.expectSame("select id, b, a, g from t order by id");
+  const computed =
+    "select attname as name from pg_attribute where attrelid = 't'::regclass and attgenerated = 's'";
+  expect(await rig.sink<object>(computed)).toEqual([{ name: "g" }]);
+  await rig.stop();
+});
+
 const narrow = "id int primary key, s varchar(5), i int, n numeric(5,2), x text";
 
 /** A pair whose table has a row of values that only some types take, and that is altered then. */

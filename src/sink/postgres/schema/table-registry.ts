@@ -232,7 +232,9 @@ export class TableRegistry {
     let table = await readTargetTable(client, target);
     if (!table) {
       if (this.ledger.holds(relation)) throw tableMissing(target);
-      const shape = { ...(this.catalog.shapeOf(relation.id) ?? announcedShape(relation)), relation };
+      // The generated columns of now may use columns that the relation does not have yet: they are made once the target follows it.
+      const now = this.catalog.shapeOf(relation.id) ?? announcedShape(relation);
+      const shape = { ...now, relation, generated: [] };
       await createTable(client, target, shape);
       await addKeyOf(client, target, shape);
       table = await readTargetTable(client, target);
