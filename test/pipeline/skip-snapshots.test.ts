@@ -2,6 +2,7 @@
 // what becomes of it once copies are wanted.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -107,6 +108,43 @@ test.concurrent("a table whose first row is from before it got a generated colum
   expect(await rig.sink<object>(computed)).toEqual([{ name: "g" }]);
   await rig.stop();
 });
+
+function without(name: string): Catalog {
+  const columns = [{ name, action: "Exclude" as const }];
+  const tables = [{ name: "t", columns, action: "Include" as const, history_enabled: false }];
+  return {
+    name: "any",
+    default_action: "Include",
+    schemas: [{ name: "public", tables, action: "Include" }],
+  };
+}
+
+const addedAfter = [
+  ["that is computed", "skipcomputed", "g int generated always as (a * 2) stored", {}],
+  ["that is left out", "skipexcluded", "secret int", { catalog: without("secret") }],
+] as const;
+test.concurrent.each(addedAfter)(
+  "a column keeps its values where one came after it %s, before the stream had brought the first",
+  async (_, database, column, source) => {
+    await using rig = await PipelineRig.create(server, database, { skipSnapshots: true, source });
+    await rig.source("create table t (id int primary key, b text)");
+    rig.start();
+    await rig.untilRealtime();
+    await rig.stop();
+    for (const sql of [
+      "insert into t values (1, 'x')",
+      "alter table t add a int",
+      `alter table t add ${column}`,
+      "insert into t (id, b, a) values (2, 'y', 3)",
+    ])
+      await rig.source(sql);
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source("insert into t (id, b, a) values (3, 'z', 4)");
+    await rig.expectSame("select id, b, a from t order by id");
+    await rig.stop();
+  },
+);
 
 const narrow = "id int primary key, s varchar(5), i int, n numeric(5,2), x text";
 

@@ -151,9 +151,12 @@ function withCatalog(
     number: numbers[i] ?? 0,
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
-  // A column that was not sent and could not be withheld did not exist yet. Counted as withheld, it would seem to have
-  // existed.
-  const notYetAdded = known.filter(({ isNew, mayBeWithheld }) => isNew && !mayBeWithheld);
+  // A column that was not sent and could not be withheld did not exist yet, and so did none of a higher number. Counted as
+  // withheld, they would seem to have existed.
+  const isMissing = ({ number, isNew, mayBeWithheld }: NumberedColumn) =>
+    isNew && !mayBeWithheld && !numbers.includes(number);
+  const firstMissing = known.findIndex(isMissing);
+  const notYetAdded = firstMissing < 0 ? [] : known.slice(firstMissing);
   const absent = new Set([...numbers, ...notYetAdded.map(({ number }) => number)]);
   const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !absent.has(number);
   // A generated column is not sent unless it is published, and without it the other key columns identify no row.
