@@ -16,6 +16,8 @@ test("a disk with little free space is a warning, a full or missing one a failur
     commands: ["df -h '/it'\\''s'"],
   });
   expect((await examineDisk("/")).finding).toContain("GB are free");
+  // Where both the state and the key are elsewhere, the directory need not be there.
+  expect(await examineDisk(null)).toMatchObject({ about: "disk", severity: "ok" });
   expect(await examineDisk("/nowhere/at/all")).toMatchObject({
     severity: "failed",
     commands: ["ls -ld '/nowhere/at/all'"],
