@@ -69,7 +69,7 @@ export class ServiceClient {
   /** Sends a request; `body` becomes JSON. Throws CommandFailure with the problem's text, or when nothing answers. */
   async call<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
     const { status, text } = await this.#fetch(method, `api/v1/${path}`, body);
-    if (status < 200 || status > 299) throw problem(status, text);
+    requireSuccess(status, text);
     if (text === "") return { status, body: null as Body };
     try {
       return { status, body: JSON.parse(text) as Body };
@@ -82,7 +82,7 @@ export class ServiceClient {
   async finds(path: string): Promise<boolean> {
     const { status, text } = await this.#fetch("GET", `api/v1/${path}`, undefined);
     if (status === 404) return false;
-    if (status < 200 || status > 299) throw problem(status, text);
+    requireSuccess(status, text);
     return true;
   }
 
@@ -132,6 +132,10 @@ function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const isRefused = /ECONNREFUSED|ConnectionRefused/.test(`${text} ${(error as { code?: unknown })?.code}`);
   return isRefused ? "nothing listens there (ECONNREFUSED)" : text.replace(/[.?]+$/, "");
+}
+
+function requireSuccess(status: number, text: string): void {
+  if (status < 200 || status > 299) throw problem(status, text);
 }
 
 /** The text of an RFC 9457 problem, with each violation on its own line; of an invalid request the violations alone. */

@@ -151,7 +151,7 @@ function withCatalog(
     number: numbers[i] ?? 0,
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
-  // A column that was not sent and could not be withheld did not exist yet, and so did none of a higher number. Counted as
+  // A column that was not sent and could not be withheld did not exist yet, nor did any of a higher number. Counted as
   // withheld, they would seem to have existed.
   const isMissing = ({ number, isNew, mayBeWithheld }: NumberedColumn) =>
     isNew && !mayBeWithheld && !numbers.includes(number);
