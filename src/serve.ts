@@ -112,6 +112,7 @@ export async function startService(
         alerts?.watch.verified(id, task, result);
       },
       taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
+      attemptFailed: (id) => alerts?.watch.attemptFailed(id),
       messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
       ...{ nowMs: Date.now, random: Math.random, sleep: sleepOrStop },

@@ -22,6 +22,11 @@ export class AlertWatch {
     this.#tell(connectorId, (alerts, nowMs) => alerts.reported(status, nowMs));
   }
 
+  /** An attempt of the connector's run has failed. What follows from it is reported next. */
+  attemptFailed(connectorId: string): void {
+    this.#connectors.get(connectorId)?.attemptFailed(this.nowMs());
+  }
+
   measuredSlot(connectorId: string, slot: SlotDanger): void {
     this.#tell(connectorId, (alerts, nowMs) => alerts.slot(slot, nowMs));
   }

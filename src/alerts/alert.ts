@@ -82,11 +82,18 @@ export function retryingAlert(
   connector: string,
   atMs: number,
   state: Status["state"],
-  retry: { readonly attempt: number; readonly reason: string; readonly forMs: number },
+  retry: {
+    readonly attempt: number;
+    readonly reason: string;
+    readonly forMs: number;
+    readonly flaps: boolean;
+  },
 ): Alert {
-  const { attempt, reason, forMs } = retry;
+  const { attempt, reason, forMs, flaps } = retry;
   const minutes = Math.floor(forMs / 60_000);
-  const text = `Connector ${connector} has been trying again for ${minutes} minutes (attempt ${attempt}): ${reason}`;
+  const text = flaps
+    ? `Connector ${connector} has been failing again and again for ${minutes} minutes, and works in between: ${reason}`
+    : `Connector ${connector} has been trying again for ${minutes} minutes (attempt ${attempt}): ${reason}`;
   return alert("connector.retrying", connector, atMs, text, { state: phaseOf(state), attempt, reason });
 }
 

@@ -28,6 +28,11 @@ export const retryingMs = 5 * 60_000;
  * a sink that flaps takes a request now and then.
  */
 export const settledMs = 10_000;
+/**
+ * A run flaps when so many of its attempts have worked for that long and failed, within `windowMs`. Each of these troubles is short,
+ * but together they are one: maybe no attempt gets further than the one before.
+ */
+const mostFailures = 5;
 /** Failed tasks that wait to be told. */
 const maxTasks = 1_000;
 
@@ -48,6 +53,8 @@ export class ConnectorAlerts {
   #isPresent = false;
   /** Since when the connector works, though the trouble may come back; null: it does not. */
   #wellSinceMs: number | null = null;
+  /** When attempts failed that had worked for a while. */
+  #failuresMs: readonly number[] = [];
   /** What people know: the last trouble that they were told of and that nobody called off; null: all is well. */
   #believed: Trouble["kind"] | null = null;
   #danger: { readonly sinceMs: number; readonly slot: SlotDanger } | null = null;
@@ -69,12 +76,21 @@ export class ConnectorAlerts {
   reported({ state, status }: Status, nowMs: number): void {
     const { failed, retry } = status;
     this.#state = state;
-    if (failed) this.#begin({ kind: "failed", sinceMs: nowMs, reason: failed.reason }, !this.#isPresent);
-    else if (retry) this.#begin({ kind: "retrying", sinceMs: nowMs, retry }, this.#isSettled(nowMs));
-    else if (state.realtime || state.snapshot || state.scheduled || state.complete) {
+    if (failed) {
+      this.#failuresMs = [];
+      this.#begin({ kind: "failed", sinceMs: nowMs, reason: failed.reason }, !this.#isPresent);
+    } else if (retry) {
+      const sinceMs = this.#flaps(nowMs) ? Math.min(...this.#failuresMs) : nowMs;
+      this.#begin({ kind: "retrying", sinceMs, retry }, this.#isSettled(nowMs));
+    } else if (state.realtime || state.snapshot || state.scheduled || state.complete) {
       this.#isPresent = false;
       this.#wellSinceMs ??= nowMs;
     } else this.#leave();
+  }
+
+  /** Call it before what follows from it is reported. */
+  attemptFailed(nowMs: number): void {
+    if (this.#isCalm(nowMs)) this.#failuresMs = [...this.#recentFailures(nowMs), nowMs];
   }
 
   slot(slot: SlotDanger, nowMs: number): void {
@@ -134,7 +150,7 @@ export class ConnectorAlerts {
     const before = this.#trouble;
     const goesOn = !isAnother && before?.kind === trouble.kind;
     if (!goesOn) this.#isTroubleTold = false;
-    this.#trouble = goesOn ? { ...trouble, sinceMs: before.sinceMs } : trouble;
+    this.#trouble = goesOn ? { ...trouble, sinceMs: Math.min(before.sinceMs, trouble.sinceMs) } : trouble;
     this.#isPresent = true;
     this.#wellSinceMs = null;
   }
@@ -143,11 +159,25 @@ export class ConnectorAlerts {
   #leave(): void {
     this.#isPresent = false;
     this.#wellSinceMs = null;
-    if (this.#state.shutdown || this.#state.disabled) this.#trouble = null;
+    if (!this.#state.shutdown && !this.#state.disabled) return;
+    this.#trouble = null;
+    this.#failuresMs = [];
+  }
+
+  #isCalm(nowMs: number): boolean {
+    return this.#wellSinceMs !== null && nowMs - this.#wellSinceMs >= settledMs;
   }
 
   #isSettled(nowMs: number): boolean {
-    return this.#wellSinceMs !== null && nowMs - this.#wellSinceMs >= settledMs;
+    return this.#isCalm(nowMs) && !this.#flaps(nowMs);
+  }
+
+  #flaps(nowMs: number): boolean {
+    return this.#recentFailures(nowMs).length >= mostFailures;
+  }
+
+  #recentFailures(nowMs: number): readonly number[] {
+    return this.#failuresMs.filter((atMs) => atMs <= nowMs && nowMs - atMs < windowMs);
   }
 
   #ofTrouble(nowMs: number): Alert | null {
@@ -159,7 +189,11 @@ export class ConnectorAlerts {
     this.#isTroubleTold = true;
     this.#believed = trouble.kind;
     if (trouble.kind === "failed") return failedAlert(this.id, trouble.sinceMs, this.#state, trouble.reason);
-    return retryingAlert(this.id, trouble.sinceMs, this.#state, { ...trouble.retry, forMs });
+    return retryingAlert(this.id, trouble.sinceMs, this.#state, {
+      ...trouble.retry,
+      forMs,
+      flaps: this.#flaps(nowMs),
+    });
   }
 
   #ofRecovery(nowMs: number): Alert | null {

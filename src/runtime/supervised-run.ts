@@ -26,6 +26,8 @@ export interface RunContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** Whether this replica may still run the connector. */
   mayRun(connectorId: string): boolean;
+  /** An attempt of the run has failed. The board hears next what follows from it. Left out: nobody wants to know. */
+  attemptFailed?(connectorId: string): void;
   /** Messages were parked; left out: nobody wants to know. */
   messagesParked?(connectorId: string, messages: readonly ParkedMessage[]): void;
   readonly nowMs: () => number;
@@ -62,6 +64,7 @@ export function superviseRun(
       if (error.code === "internal") log.error({ run: runId, error }, "a fault in the run");
       board.failed(id, runId, error);
       board.tables.refused(id, runId, error.table, error.message);
+      context.attemptFailed?.(id);
       board.reportHealth(id, runId, "Connector", health, inMs);
     },
   });

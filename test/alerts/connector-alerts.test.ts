@@ -107,6 +107,64 @@ test("retries that are over within five minutes are not told, nor is their end",
   expect(rig.told).toEqual([]);
 });
 
+/** An attempt of the run works for a while, and fails. The next one follows in 5 seconds. */
+function workAndFail(rig: Rig, workedMs: number): void {
+  rig.report(well);
+  rig.pass(workedMs);
+  rig.watch.attemptFailed("orders");
+  rig.report(retry(1));
+  rig.report(retry(1), { initialize: { sub_state: "connect", commands: [] } });
+  rig.pass(5_000);
+}
+
+test.each([20, 60, 170])(
+  "a run that fails every %d seconds is told of once, and recovers when it fails no more",
+  (seconds) => {
+    const rig = new Rig();
+    rig.report(start, start);
+    while (rig.nowMs - startMs < windowMs) workAndFail(rig, seconds * 1_000 - 5_000);
+    const [alert, ...more] = rig.sent;
+    expect([alert?.type, more]).toEqual(["connector.retrying", []]);
+    expect(alert?.sentMs).toBeWithin(retryingMs, windowMs);
+    expect(alert?.atMs).toBe(startMs + seconds * 1_000 - 5_000);
+    const minutes = Math.floor((alert!.sentMs + startMs - alert!.atMs) / minute);
+    expect(alert?.text).toBe(
+      `Connector orders has been failing again and again for ${minutes} minutes, and works in between: Nothing answers.`,
+    );
+    while (rig.nowMs - startMs < 4 * windowMs) workAndFail(rig, seconds * 1_000 - 5_000);
+    expect(rig.told).toEqual(["connector.retrying"]);
+    rig.report(well);
+    const lastMs = rig.nowMs - startMs;
+    rig.pass(60 * minute);
+    expect(rig.sent[0]?.sentMs).toBeWithin(lastMs + settledMs, lastMs + windowMs);
+    expect(rig.told).toEqual(["connector.recovered"]);
+  },
+);
+
+test("a sink that takes a request at the second attempt now and then is not told of", () => {
+  const rig = new Rig();
+  for (let round = 0; round < 60; round++) {
+    rig.report(well);
+    rig.pass(minute);
+    rig.report(retry(1));
+    rig.pass(5_000);
+  }
+  expect(rig.told).toEqual([]);
+});
+
+test("a start after a failure, or after a stop, counts no failures of before", () => {
+  for (const end of [failed, { complete: {} }]) {
+    const rig = new Rig();
+    for (let round = 0; round < 4; round++) workAndFail(rig, minute);
+    rig.report(end, end === failed ? { realtime: { name: "slot" } } : { shutdown: {} });
+    rig.report(start, start);
+    for (let round = 0; round < 4; round++) workAndFail(rig, minute);
+    rig.report(well);
+    rig.pass(minute);
+    expect(rig.told).toEqual(end === failed ? ["connector.failed", "connector.recovered"] : []);
+  }
+});
+
 test("retries that end in a failure tell both, and a stop ends neither", () => {
   const rig = new Rig();
   rig.report(retry(1));
