@@ -1,5 +1,5 @@
 // Sends alerts one after the other, through the HTTP client of webhook sinks. They wait in memory, so that nobody waits
-// for the receiver; what waits when the service ends is lost.
+// for the receiver; what waits when the service ends is lost. Those of one connector keep their order.
 
 import type { Log } from "../log.ts";
 import { decideRetry, type RetryPolicy } from "../sink/delivery/order/backoff.ts";
@@ -32,6 +32,8 @@ const retry: RetryPolicy = {
   initialBackoffMs: 1_000,
   maxBackoffMs: 60_000,
 };
+/** An alert that the receiver has answered so often with a failure waits behind those of other connectors: it may be the cause. */
+const mostAnswers = 3;
 /** How long the stop of the service waits for the alerts that it has. */
 const closeMs = 1_000;
 
@@ -39,11 +41,21 @@ interface Waiting {
   readonly alert: Alert;
   /** The same for each attempt, so that a receiver can tell a repetition. */
   readonly id: string;
+  /** When its first attempt failed, by the monotonic clock. */
+  firstFailureMs: number | null;
+  /** Failures that the receiver has answered it with. */
+  answers: number;
 }
 
 type Outcome =
   | { readonly kind: "delivered" }
-  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs: number }
+  /** `isAnswer`: the receiver has answered, and asks for no patience, so it may be this alert that it cannot take. */
+  | {
+      readonly kind: "retry";
+      readonly reason: string;
+      readonly retryAfterMs: number;
+      readonly isAnswer: boolean;
+    }
   | { readonly kind: "rejected"; readonly reason: string };
 
 export class AlertSender implements AsyncDisposable {
@@ -53,6 +65,9 @@ export class AlertSender implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #stops = new StopList(this.#stop.signal, requestTimeoutMs);
   #sending: Promise<void> | null = null;
+  #underWay: Waiting | null = null;
+  /** Attempts that failed since one got through, of whichever alert. */
+  #failures = 0;
   /** The receiver is away, and the log says so. */
   #isAway = false;
 
@@ -68,10 +83,12 @@ export class AlertSender implements AsyncDisposable {
   /** Returns at once. */
   send(alert: Alert): void {
     const random = crypto.getRandomValues(new Uint8Array(10));
-    this.#waiting.push({ alert, id: `msg_${uuidV7(this.tools.now(), random)}` });
-    // The first one may be on its way.
-    const [dropped] = this.#waiting.length > maxWaiting ? this.#waiting.splice(1, 1) : [];
-    if (dropped) this.#logLost(dropped.alert, "too many alerts wait");
+    const id = `msg_${uuidV7(this.tools.now(), random)}`;
+    this.#waiting.push({ alert, id, firstFailureMs: null, answers: 0 });
+    if (this.#waiting.length > maxWaiting) {
+      const oldest = this.#waiting[0] === this.#underWay ? 1 : 0;
+      for (const { alert } of this.#waiting.splice(oldest, 1)) this.#logLost(alert, "too many alerts wait");
+    }
     this.#sending ??= this.#sendAll().finally(() => {
       this.#sending = null;
     });
@@ -90,36 +107,56 @@ export class AlertSender implements AsyncDisposable {
   }
 
   async #sendAll(): Promise<void> {
-    for (let [next] = this.#waiting; next; [next] = this.#waiting) {
+    for (let next = this.#next(); next; next = this.#next()) {
       try {
-        await this.#sendOne(next);
+        await this.#sendOnce(next);
       } catch (error) {
         if (this.#stop.signal.aborted) return;
         this.tools.log.error({ error }, "a fault in the sending of an alert");
+        this.#remove(next);
       }
-      const at = this.#waiting.indexOf(next);
-      if (at >= 0) this.#waiting.splice(at, 1);
     }
   }
 
-  /** Until it is delivered, rejected, or too old. Throws the stop's reason. */
-  async #sendOne({ alert, id }: Waiting): Promise<void> {
-    const { monotonic, random, sleep, now } = this.tools;
-    const body = alertBody(alert);
-    let firstFailureMs: number | null = null;
-    for (let attempts = 1; ; attempts++) {
-      const outcome = await this.#attempt(id, body, now());
-      if (outcome.kind === "delivered") return this.#arrived();
-      if (outcome.kind === "rejected") return this.#logLost(alert, outcome.reason);
-      firstFailureMs ??= monotonic();
-      const decision = decideRetry(retry, {
-        ...{ attempts, random: random(), retryAfterMs: outcome.retryAfterMs },
-        elapsedMs: monotonic() - firstFailureMs,
-      });
-      if (decision.kind === "exhausted") return this.#logLost(alert, outcome.reason);
-      this.#logAway(outcome.reason);
-      await sleep(decision.delayMs, this.#stop.signal);
+  /** The oldest alert of some connector: one that has waited through fewer rounds of `mostAnswers` failures goes first. */
+  #next(): Waiting | undefined {
+    const oldest = new Map<string | undefined, Waiting>();
+    for (const each of this.#waiting) {
+      const { connector_id: connector } = each.alert.data;
+      if (!oldest.has(connector)) oldest.set(connector, each);
     }
+    const rounds = ({ answers }: Waiting) => Math.floor(answers / mostAnswers);
+    return [...oldest.values()].sort((one, other) => rounds(one) - rounds(other))[0];
+  }
+
+  #remove(sent: Waiting): void {
+    const at = this.#waiting.indexOf(sent);
+    if (at >= 0) this.#waiting.splice(at, 1);
+  }
+
+  /** After a failure it waits until another attempt may be made, of this alert or another one. Throws the stop's reason. */
+  async #sendOnce(next: Waiting): Promise<void> {
+    const { monotonic, random, sleep, now } = this.tools;
+    this.#underWay = next;
+    const outcome = await this.#attempt(next.id, alertBody(next.alert), now());
+    this.#underWay = null;
+    if (outcome.kind !== "retry") {
+      this.#remove(next);
+      this.#failures = 0;
+      return outcome.kind === "delivered" ? this.#arrived() : this.#logLost(next.alert, outcome.reason);
+    }
+    next.firstFailureMs ??= monotonic();
+    const decision = decideRetry(retry, {
+      ...{ attempts: ++this.#failures, random: random(), retryAfterMs: outcome.retryAfterMs },
+      elapsedMs: monotonic() - next.firstFailureMs,
+    });
+    if (decision.kind === "exhausted") {
+      this.#remove(next);
+      return this.#logLost(next.alert, outcome.reason);
+    }
+    if (outcome.isAnswer && ++next.answers >= mostAnswers) this.#logBehind(next, outcome.reason);
+    else this.#logAway(outcome.reason);
+    await sleep(decision.delayMs, this.#stop.signal);
   }
 
   async #attempt(id: string, body: Uint8Array<ArrayBuffer>, nowMs: number): Promise<Outcome> {
@@ -142,24 +179,36 @@ export class AlertSender implements AsyncDisposable {
     this.#isAway = true;
   }
 
-  #logLost({ type, data }: Alert, reason: string): void {
+  #logBehind({ alert, answers }: Waiting, reason: string): void {
+    if (answers > mostAnswers) return;
+    this.tools.log.warn(
+      { ...this.#factsOf(alert), reason },
+      "an alert waits behind those of other connectors",
+    );
+  }
+
+  #logLost(alert: Alert, reason: string): void {
+    this.tools.log.error({ ...this.#factsOf(alert), reason }, "an alert is lost");
+  }
+
+  #factsOf({ type, data }: Alert) {
     const connector = data.connector_id === undefined ? {} : { connector: data.connector_id };
-    const facts = { host: this.#target.hostname, type, ...connector, reason };
-    this.tools.log.error(facts, "an alert is lost");
+    return { host: this.#target.hostname, type, ...connector };
   }
 }
 
 function outcomeOf(result: RequestResult, nowMs: number): Outcome {
   switch (result.kind) {
     case "failed":
-      return { kind: "retry", reason: result.reason, retryAfterMs: 0 };
+      return { kind: "retry", reason: result.reason, retryAfterMs: 0, isAnswer: false };
     case "refused":
       return { kind: "rejected", reason: result.error.message };
     case "answered": {
       const verdict = responseVerdict(result.status);
       const reason = `the receiver answered ${result.status}`;
       if (verdict !== "retry") return { kind: verdict, reason };
-      return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, nowMs) };
+      const isAnswer = result.status !== 429 && result.status !== 503;
+      return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, nowMs), isAnswer };
     }
     default:
       return result satisfies never;

@@ -106,6 +106,68 @@ test("an answer that no retry can mend loses its alert, says so, and the next on
   expect(lines.join("")).not.toContain("planted-path");
 });
 
+/** A receiver that fails on some alerts, and a sender whose waits pass at once, on a clock that they move. */
+async function failingOn(isRefused: (body: string) => boolean) {
+  const clock = { ms: 0 };
+  /** When requests arrived that were taken. */
+  const takenMs: number[] = [];
+  const script: ReceiverScript = ({ body }) => {
+    if (isRefused(body)) return 500;
+    takenMs.push(clock.ms);
+    return 200;
+  };
+  const receiver = resources.use(await WebhookReceiver.start({ script }));
+  const sleep = async (ms: number, signal: AbortSignal) => {
+    await sleepOrThrow(1, signal);
+    clock.ms += ms;
+  };
+  const passing = { ...tools(), monotonic: () => clock.ms, sleep };
+  const sender = new AlertSender({ url: receiver.url, secret: null }, passing);
+  return { receiver, clock, takenMs, sender };
+}
+
+test("an alert that the receiver cannot take holds up those of its connector alone", async () => {
+  let isMended = false;
+  const { receiver, clock, takenMs, sender } = await failingOn(
+    (body) => !isMended && body.includes("broken"),
+  );
+  sender.send(alert("broken"));
+  sender.send(alert("a"));
+  sender.send({ ...alert("broken"), text: "the next one" });
+  await receiver.until(() => receiver.delivered.length === 1);
+  expect(takenMs[0]).toBeLessThan(60_000);
+  expect(connectorsOf(receiver)).toEqual(["a"]);
+  const [waiting] = logged("behind those of other connectors").map((line) => JSON.parse(line));
+  expect(waiting).toMatchObject({
+    ...{ type: "connector.failed", connector: "broken", reason: "the receiver answered 500" },
+  });
+  // Long after.
+  await waitFor("an hour to pass", () => clock.ms > 3_600_000);
+  const fromMs = clock.ms;
+  for (const name of ["b", "c"]) sender.send(alert(name));
+  await receiver.until(() => receiver.delivered.length === 3);
+  expect(takenMs[2]! - fromMs).toBeLessThanOrEqual(60_000);
+  isMended = true;
+  await receiver.until(() => receiver.delivered.length === 5);
+  expect(connectorsOf(receiver)).toEqual(["a", "b", "c", "broken", "broken"]);
+  expect(JSON.parse(receiver.delivered[4]!.body).text).toBe("the next one");
+  expect(logged("an alert is lost")).toEqual([]);
+  await sender[Symbol.asyncDispose]();
+});
+
+test("an alert that the receiver never takes is lost after a day, whatever came meanwhile", async () => {
+  const { receiver, clock, sender } = await failingOn((body) => body.includes("broken"));
+  sender.send(alert("broken"));
+  for (let hour = 1; hour <= 25; hour++) {
+    await waitFor("the hour to pass", () => clock.ms > hour * 3_600_000 || logged("lost").length > 0);
+    sender.send(alert(`c${hour}`));
+    await receiver.until(() => receiver.delivered.length === hour);
+  }
+  expect(logged("an alert is lost").map((line) => JSON.parse(line).connector)).toEqual(["broken"]);
+  expect(clock.ms).toBeWithin(24 * 3_600_000 - 60_000, 24 * 3_600_000 + 60_000);
+  await sender[Symbol.asyncDispose]();
+});
+
 test("a hanging receiver holds neither the one who reports nor the stop", async () => {
   await using receiver = await WebhookReceiver.start({ script: () => ({ kind: "hang" }) });
   const sender = senderTo(receiver);
