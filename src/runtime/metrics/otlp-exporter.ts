@@ -19,6 +19,8 @@ export interface OtlpExporterTools {
 }
 
 const defaultTimeoutMs = 10_000;
+/** So much of an answer is read. */
+const maxAnswerBytes = 65_536;
 
 export class OtlpExporter implements Disposable {
   readonly #starts: SeriesStarts;
@@ -90,8 +92,11 @@ export class OtlpExporter implements Disposable {
       redirect: "manual",
       signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.timeoutMs)]),
     });
-    await response.body?.cancel();
-    return response.ok ? null : `the collector answered ${response.status}`;
+    // The status says already whether it arrived.
+    const answer = await beginningOf(response).catch(() => "");
+    if (!response.ok) return `the collector answered ${response.status}`;
+    const rejected = rejectedPoints(answer);
+    return rejected > 0 ? `the collector rejected ${rejected} data points` : null;
   }
 
   #report(trouble: string | null): void {
@@ -103,5 +108,27 @@ export class OtlpExporter implements Disposable {
       this.tools.log.info({ host }, "metrics get through to the OTLP collector again");
     }
     this.#isAway = trouble !== null;
+  }
+}
+
+async function beginningOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length >= maxAnswerBytes) break;
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** A success may be partial. What cannot be read tells of none that were rejected. */
+function rejectedPoints(answer: string): number {
+  try {
+    // JSON has 64-bit numbers as strings in Protobuf's mapping.
+    const count = Number(JSON.parse(answer).partialSuccess.rejectedDataPoints);
+    return Number.isNaN(count) ? 0 : count;
+  } catch {
+    return 0;
   }
 }

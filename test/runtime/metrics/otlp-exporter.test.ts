@@ -124,6 +124,59 @@ test("an answer that leads elsewhere is not followed: the headers go to the coll
   expect([told(warning), elsewhere.requests.length]).toEqual([1, 0]);
 });
 
+test.each([
+  ["as JSON has 64-bit numbers", "3"],
+  ["as a number", 3],
+])(
+  "points that the collector rejects are one warning until it takes all again: %s",
+  async (_, rejectedDataPoints) => {
+    const partialSuccess = { rejectedDataPoints, errorMessage: `No series for ${planted}.` };
+    let body = JSON.stringify({ partialSuccess });
+    await using collector = await WebhookReceiver.start({
+      script: () => ({ kind: "answer", status: 200, body }),
+    });
+    const { exporter, lines, told } = rig(collector.url);
+    for (let round = 0; round < 3; round++) await exporter.push();
+    expect(told(warning)).toBe(1);
+    expect(JSON.parse(lines[0] ?? "").reason).toBe("the collector rejected 3 data points");
+    body = "{}";
+    await exporter.push();
+    expect([told(warning), told("again")]).toEqual([1, 1]);
+    // What others wrote is not for the log.
+    expect(lines.join("")).not.toContain(planted);
+  },
+);
+
+test.each([
+  ["nothing", ""],
+  ["what is no JSON", "thank you"],
+  ["null", "null"],
+  ["a list", "[]"],
+  ["a success that is whole", '{"partialSuccess":{}}'],
+  ["a word of advice", '{"partialSuccess":{"rejectedDataPoints":"0","errorMessage":"Send less."}}'],
+  ["a count that is none", '{"partialSuccess":{"rejectedDataPoints":"many"}}'],
+])("a collector that answers %s has taken all", async (_, body) => {
+  await using collector = await WebhookReceiver.start({
+    script: () => ({ kind: "answer", status: 200, body }),
+  });
+  const { exporter, lines } = rig(collector.url);
+  await exporter.push();
+  expect([collector.requests.length, lines]).toEqual([1, []]);
+});
+
+test.each([
+  ["that never ends", " ".repeat(1_000), 60_000],
+  ["that never comes", null, 200],
+])("an answer %s holds nothing up, and the metrics count as delivered", async (_, chunk, timeoutMs) => {
+  await using collector = await WebhookReceiver.start({
+    script: () => ({ kind: "endless", status: 200, chunk }),
+  });
+  const { exporter, lines } = rig(collector.url, { timeoutMs });
+  await exporter.push();
+  await waitFor("the end of the request", () => collector.inFlight === 0);
+  expect(lines).toEqual([]);
+});
+
 test("a failure to collect is told like one to send, and the next push is made", async () => {
   await using collector = await WebhookReceiver.start();
   let isBroken = true;
