@@ -180,6 +180,20 @@ test("retries that end in a failure tell both, and a stop ends neither", () => {
   expect(rig.told).toEqual(["connector.recovered"]);
 });
 
+test("a deletion that waits for its source for five minutes is told, and its end is not", () => {
+  const rig = new Rig();
+  rig.report(well);
+  rig.report({ complete: {} }, { shutdown: {} });
+  for (let attempt = 1; attempt <= 200; attempt++) {
+    rig.report(retry(attempt), { shutdown: {} });
+    rig.pass(3_000);
+  }
+  expect(rig.sent[0]).toMatchObject({ sentMs: retryingMs, data: { state: "shutdown" } });
+  rig.watch.forget("orders");
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual(["connector.retrying"]);
+});
+
 test("a flapping connector is told of once in 15 minutes for each kind, and the last word is right", () => {
   const rig = new Rig();
   for (let round = 0; round < 90; round++) {
