@@ -128,6 +128,24 @@ test("in the schema that stands for theirs, or as text where they cannot be made
   await pair.stop();
 });
 
+test("from and into schemas whose names are keywords", async () => {
+  await using pair = await rig({ sink: { target_schema: "user" } });
+  await pair.source(`create schema "order"; create type "order".mood as enum ('sad', 'ok'); create type "order"."group" as ("from" "order".mood);
+    create table t (id int primary key, m "order".mood, ms "order".mood[], g "order"."group"); insert into t values (1, 'ok', '{sad}', '(ok)')`);
+  pair.start();
+  await pair.untilRealtime();
+  expect(await typesOf(pair, '"user".t')).toBe('integer, "user".mood, "user".mood[], "user"."group"');
+  await pair.source("insert into t values (2, 'sad', null, '(sad)')");
+  const rows = async () =>
+    (await pair.sink<{ row: string }>('select t::text as row from "user".t order by id')).map(
+      ({ row }) => row,
+    );
+  await waitFor("both rows", async () => (await rows()).length === 2);
+  expect(await rows()).toEqual(['(1,ok,{sad},"(ok)")', '(2,sad,,"(sad)")']);
+  expect(pair.phases.at(-1)?.health?.kind).not.toBe("warning");
+  await pair.stop();
+});
+
 test("without copies a renamed label stands beside the old one, which rows may still come with", async () => {
   await using pair = await rig({ skipSnapshots: true });
   await pair.source("create type mood as enum ('a', 'b'); create table t (id int primary key, m mood)");

@@ -1,8 +1,9 @@
 // Moves the source's user-defined types to the schema that stands for theirs at the sink. Types of extensions and built-in ones keep their
 // names. Pure.
 
-import { type Column, qualifiedName, type Relation } from "../../../change/relation.ts";
+import type { Column, Relation } from "../../../change/relation.ts";
 import type { TypeDefinition, TypeKey, TypeUse } from "../../../change/type-definition.ts";
+import { quotedIdentifier } from "./quoted-identifier.ts";
 
 /** Returns the same relation if no type moves. */
 export function relocateTypes(relation: Relation, schemaOf: (schema: string) => string): Relation {
@@ -26,9 +27,10 @@ function relocateColumn(column: Column, schemaOf: (schema: string) => string): C
 
 /** A type that has no definition of its own, such as a multirange, keeps its name in the new schema. */
 function relocateName(typeName: string, from: TypeKey, to: TypeKey): string {
-  const schema = qualifiedName({ schema: from.schema, name: "x" }).slice(0, -1);
-  const newSchema = qualifiedName({ schema: to.schema, name: "x" }).slice(0, -1);
-  return typeName.startsWith(schema) ? newSchema + typeName.slice(schema.length) : typeName;
+  const schema = `${quotedIdentifier(from.schema)}.`;
+  return typeName.startsWith(schema)
+    ? `${quotedIdentifier(to.schema)}.${typeName.slice(schema.length)}`
+    : typeName;
 }
 
 function relocateDefinition(
