@@ -15,6 +15,8 @@ const checkEveryMs = 5_000;
 const recheckMs = 2_000;
 /** A check that hangs, because its own connection is dead, must not stop the others. */
 const maxPermitWaitMs = 10_000;
+/** A network that falls silent amid a check must not leave it hanging: no other would follow. */
+const maxAnswerMs = 10_000;
 /** So many checks in a row must see the same. */
 const checksToBeSure = 3;
 
@@ -108,6 +110,7 @@ async function checkSession(
   const wasClientBusy = isClientBusy?.() ?? false;
   try {
     return await withPostgres(connection, "control", signal, side, async (observer) => {
+      using _bound = breakAfter(observer, maxAnswerMs);
       const pid = processIdOf(client);
       const { rows } = await observer.query<BackendRow>(backendQuery, [pid]);
       const [row] = rows;
@@ -126,6 +129,12 @@ async function checkSession(
   } catch (error) {
     return sqlStateOf(error) === null ? "gone" : "there";
   }
+}
+
+/** Breaks the connection, unless disposed of before. */
+function breakAfter(client: Client, ms: number): Disposable {
+  const timer = setTimeout(() => destroyClient(client), ms);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
 }
 
 /** Stays the same until the backend begins or ends a statement. */

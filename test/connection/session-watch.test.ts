@@ -31,6 +31,23 @@ test("a sink that falls silent during a write is given up, and resumed when it i
   await pair.stop();
 }, 90_000);
 
+test("a session is given up when the network falls silent amid a check", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using proxy = await TcpProxy.start(server.port);
+  const connection = fullConnection({ ...server.connection(), port: proxy.port }, { ssl_mode: "Disable" });
+  const signal = AbortSignal.timeout(60_000);
+  const held = proxy.holdAt("pg_stat_activity");
+  const ended = withPostgres(connection, "control", signal, "sink", (client) =>
+    whileWatched({ connection, side: "sink", client, signal, firstCheckMs: 0 }, () =>
+      client.query("select pg_sleep(60)"),
+    ),
+  ).catch((error: unknown) => error);
+  await held;
+  const silentAt = performance.now();
+  expect(await ended).toMatchObject({ code: "sink_connection_lost" });
+  expect(performance.now() - silentAt).toBeLessThan(40_000);
+}, 90_000);
+
 test("behind a pooler, which reports other process ids, no session is given up", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   await using pooler = await numberingProxy(server.port);
