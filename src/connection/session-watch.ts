@@ -19,6 +19,8 @@ const maxPermitWaitMs = 10_000;
 const maxAnswerMs = 10_000;
 /** So many checks in a row must see the same. */
 const checksToBeSure = 3;
+/** DNS, an SSH server, or this process may fail to make new connections for a moment while those that are there work. */
+const maxUnreachedMs = 10_000;
 
 export interface WatchedSession {
   readonly connection: PostgresConnection;
@@ -44,7 +46,7 @@ export async function whileWatched<T>(session: WatchedSession, action: () => Pro
 
 /**
  * Checks the session from another one until the watch is disposed of. Breaks the session's connection when its backend
- * is gone, when the server is not reachable, or when the backend waits for us while we wait for it.
+ * is gone, when several checks in a row do not reach the server, or when the backend waits for us while we wait for it.
  */
 export function watchSession(session: WatchedSession): Disposable {
   // A sink with `max_pool_size` 1 leaves no session for the check: TCP has to notice.
@@ -52,6 +54,7 @@ export function watchSession(session: WatchedSession): Disposable {
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
   let suspicion: Suspicion | null = null;
+  let unreachedSince: number | null = null;
   const check = async () => {
     const permit = session.permits?.acquire();
     await Promise.race([permit, sleep(maxPermitWaitMs, undefined, { ref: false })]);
@@ -63,8 +66,11 @@ export function watchSession(session: WatchedSession): Disposable {
         });
     void permit?.then((release) => release());
     if (isOver) return;
-    if (sample === "gone") destroyClient(session.client);
-    else arm(suspicion === null ? checkEveryMs : recheckMs);
+    const now = performance.now();
+    unreachedSince = sample === "unreached" ? (unreachedSince ?? now) : null;
+    const isUnreachable = unreachedSince !== null && now - unreachedSince >= maxUnreachedMs;
+    if (sample === "gone" || isUnreachable) destroyClient(session.client);
+    else arm(suspicion === null && unreachedSince === null ? checkEveryMs : recheckMs);
   };
   const arm = (ms: number) => {
     timer = setTimeout(() => void check(), ms);
@@ -99,14 +105,13 @@ export function suspect(before: Suspicion | null, { backend, progress }: Session
 }
 
 /**
- * Whether the session must be given up: its backend is gone, `isStuck` says so, or the server is not reachable. A
- * server that refuses the check counts as there. A stuck backend is terminated: it would keep its locks and wait for us
- * for hours.
+ * `gone`: the session must be given up, as its backend is gone, or `isStuck` says so. A server that refuses the check
+ * counts as there. A stuck backend is terminated: it would keep its locks and wait for us for hours.
  */
 async function checkSession(
   { connection, side, client, isClientBusy, movement, onCheck, signal }: WatchedSession,
   isStuck: (sample: SessionSample) => boolean,
-): Promise<"gone" | "there"> {
+): Promise<"gone" | "there" | "unreached"> {
   const wasClientBusy = isClientBusy?.() ?? false;
   try {
     return await withPostgres(connection, "control", signal, side, async (observer) => {
@@ -127,7 +132,7 @@ async function checkSession(
       return "gone";
     });
   } catch (error) {
-    return sqlStateOf(error) === null ? "gone" : "there";
+    return sqlStateOf(error) === null ? "unreached" : "there";
   }
 }
 

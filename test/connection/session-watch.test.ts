@@ -48,6 +48,29 @@ test("a session is given up when the network falls silent amid a check", async (
   expect(performance.now() - silentAt).toBeLessThan(40_000);
 }, 90_000);
 
+test("a session outlives a check that cannot connect, and not a server that no check reaches", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using proxy = await TcpProxy.start(server.port);
+  const connection = fullConnection({ ...server.connection(), port: proxy.port }, { ssl_mode: "Disable" });
+  const signal = AbortSignal.timeout(60_000);
+  const sleep = (seconds: number) =>
+    withPostgres(connection, "control", signal, "sink", (client) => {
+      proxy.refuse(true);
+      return whileWatched({ connection, side: "sink", client, signal, firstCheckMs: 0 }, () =>
+        client.query(`select pg_sleep(${seconds})`),
+      );
+    }).then(
+      () => null,
+      (error: unknown) => error,
+    );
+  const short = sleep(4);
+  await waitFor("a check that is refused", () => proxy.refused === 1);
+  proxy.refuse(false);
+  expect(await short).toBeNull();
+  expect(proxy.accepted).toBe(2);
+  expect(await sleep(60)).toMatchObject({ code: "sink_connection_lost" });
+}, 90_000);
+
 test("behind a pooler, which reports other process ids, no session is given up", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   await using pooler = await numberingProxy(server.port);

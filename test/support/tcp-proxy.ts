@@ -16,6 +16,7 @@ export class TcpProxy implements AsyncDisposable {
   readonly #pairs = new Set<Pair>();
   #stalled = false;
   #refusing = false;
+  #refused = 0;
   #accepted = 0;
   #said = 0;
   #recorded: Buffer[] | null = null;
@@ -61,6 +62,11 @@ export class TcpProxy implements AsyncDisposable {
   /** Connections that were accepted so far. */
   get accepted(): number {
     return this.#accepted;
+  }
+
+  /** Connections that were refused so far. */
+  get refused(): number {
+    return this.#refused;
   }
 
   /** Chunks that clients have sent so far. */
@@ -187,6 +193,7 @@ export class TcpProxy implements AsyncDisposable {
   #accept(client: Socket): void {
     client.on("error", () => {});
     if (this.#refusing) {
+      this.#refused += 1;
       client.resetAndDestroy();
       return;
     }
