@@ -19,7 +19,7 @@ export class PooledCopySessions implements CopySessions {
     private readonly config: PostgresSinkConfig,
     private readonly connector: ConnectorAtSink,
   ) {
-    this.#pool = new SessionPool(() => openCopySession(config, connector));
+    this.#pool = new SessionPool((signal) => openCopySession(config, { ...connector, signal }));
   }
 
   async within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T> {
@@ -30,6 +30,7 @@ export class PooledCopySessions implements CopySessions {
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
     try {
+      signal.throwIfAborted();
       const result = await action(client);
       await this.#pool.giveBack(client);
       return result;
