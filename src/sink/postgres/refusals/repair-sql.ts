@@ -34,7 +34,9 @@ export async function repairSql(
     if (!atSink || holdsAll(change.column.typeName, atSink.typeName)) {
       commands.push(...(await migrationSql(client, table.target, [change], false)));
     } else {
-      commands.push(await retypeSql(client, table, change.column, atSink, isEmptied ? "no row" : "null"));
+      commands.push(
+        ...(await retypeSql(client, table, change.column, atSink, isEmptied ? "no row" : "null")),
+      );
       isEmptying = true;
     }
   }
@@ -51,7 +53,7 @@ export async function keepingSql(
   for (const { column, atSink } of differing) {
     const isSafe = holdsAll(column.typeName, atSink.typeName);
     const asText: Column = { ...column, typeOid: textOid, typmod: -1, typeName: "text" };
-    commands.push(await retypeSql(client, table, isSafe ? column : asText, atSink, "value"));
+    commands.push(...(await retypeSql(client, table, isSafe ? column : asText, atSink, "value")));
   }
   return commands;
 }
@@ -64,17 +66,20 @@ async function retypeSql(
   column: Column,
   { notNull, hasDefault }: TargetColumn,
   using: "null" | "no row" | "value",
-): Promise<string> {
+): Promise<readonly string[]> {
   const name = escapeIdentifier(column.name);
   const [resolved] = await resolveTypes(client, [column]);
   const type = resolved?.name ?? "text";
-  const clauses = [
-    // The server converts a default only where it has a cast for it.
-    ...(hasDefault ? ["drop identity if exists", "drop default"] : []),
-    ...(notNull && using === "null" ? ["drop not null"] : []),
-    `type ${type} using ${using === "value" ? name : "null"}::${type}`,
+  const alter = (clauses: readonly string[]) =>
+    `alter table ${sqlName(target)} ${clauses.map((clause) => `alter column ${name} ${clause}`).join(", ")}`;
+  return [
+    // The server converts a default only where it has a cast for it, and looks at the identity before any clause has dropped that.
+    ...(hasDefault ? [alter(["drop identity if exists", "drop default"])] : []),
+    alter([
+      ...(notNull && using === "null" ? ["drop not null"] : []),
+      `type ${type} using ${using === "value" ? name : "null"}::${type}`,
+    ]),
   ];
-  return `alter table ${sqlName(target)} ${clauses.map((clause) => `alter column ${name} ${clause}`).join(", ")}`;
 }
 
 /** Whether the rows that are there may stand in the way of a key. */
