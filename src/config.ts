@@ -96,8 +96,11 @@ function openWithoutAuthentication(host: string): MillraceError {
 
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(port <= 65_535)) throw invalidSetting("--port (MILLRACE_PORT) must be a number from 0 to 65535.");
-  return port;
+  if (port <= 65_535) return port;
+  const linked = text.startsWith("tcp://")
+    ? " Kubernetes sets MILLRACE_PORT in the pods beside a Service named millrace, unless their spec has enableServiceLinks: false."
+    : "";
+  throw invalidSetting(`--port (MILLRACE_PORT) must be a number from 0 to 65535.${linked}`);
 }
 
 function parseThreads(text: string | null): number | null {

@@ -148,6 +148,7 @@ test("the message for an invalid value does not repeat it", () => {
     { MILLRACE_PORT: "planted" },
     { MILLRACE_PORT: "65536" },
     { MILLRACE_PORT: "-1" },
+    { MILLRACE_PORT: "tcp://planted:3000" },
     { MILLRACE_LOG_LEVEL: "planted" },
     { MILLRACE_WORKER_THREADS: "planted" },
     { MILLRACE_WORKER_THREADS: "0" },
@@ -159,6 +160,15 @@ test("the message for an invalid value does not repeat it", () => {
     expect(code).toBe("invalid_setting");
     expect(message).not.toContain("planted");
   }
+});
+
+test("a port that Kubernetes has set for a Service is told from one that somebody mistyped", () => {
+  const linked = refusal(() => readSettings({}, { MILLRACE_PORT: "tcp://10.96.0.7:3000" }));
+  expect(linked).toMatchObject({
+    code: "invalid_setting",
+    message: expect.stringContaining("enableServiceLinks: false"),
+  });
+  expect(refusal(() => readSettings({}, { MILLRACE_PORT: "3000x" })).message).not.toContain("Kubernetes");
 });
 
 test("loopback addresses are those that other machines cannot reach", () => {

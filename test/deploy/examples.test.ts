@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Receiver } from "../../src/demo/receiver.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { settingTable } from "../../src/setting-table.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -84,11 +85,13 @@ test("the compose file runs the service without rights that it does not need", (
 
 interface Manifest {
   readonly kind: string;
+  readonly metadata: { readonly name: string };
   readonly spec: {
     readonly replicas: number;
     readonly maxUnavailable: number;
     readonly template: {
       readonly spec: {
+        readonly enableServiceLinks?: boolean;
         readonly containers: readonly Container[];
         readonly securityContext: { readonly runAsNonRoot: boolean };
         readonly affinity?: Record<string, unknown>;
@@ -118,6 +121,26 @@ test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
       readOnlyRootFilesystem: true,
       capabilities: { drop: ["ALL"] },
     });
+  },
+);
+
+/** https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables, without the names of each port. */
+const injected = (service: string) =>
+  ["PORT", "SERVICE_HOST", "SERVICE_PORT"].map(
+    (name) => `${service.toUpperCase().replaceAll("-", "_")}_${name}`,
+  );
+
+test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
+  "no Service of %s sets a variable in the pods that millrace reads as a setting",
+  (file) => {
+    const manifests = Bun.YAML.parse(read(file)) as Manifest[];
+    const { enableServiceLinks = true, containers } = manifests.at(-1)!.spec.template.spec;
+    const services = manifests.filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
+    const own = new Set(containers.flatMap(({ env }) => env.map(({ name }) => name)));
+    const settings = settingTable.flatMap((group) => group.settings.map(({ variable }) => variable));
+    const linked = (enableServiceLinks ? services.flatMap(injected) : []).filter((name) => !own.has(name));
+    expect(services).toEqual(["millrace"]);
+    expect(settings.filter((name) => linked.includes(name))).toEqual([]);
   },
 );
 
