@@ -119,9 +119,6 @@ export async function startService(
     }),
   );
   let unready: string | null = "The service is starting.";
-  starting.defer(() => {
-    unready = "The service is stopping.";
-  });
   const boards = sharing?.connect(supervisor);
   const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
   const samples = starting.use(startSamples(state, board, statuses));
@@ -160,7 +157,11 @@ export async function startService(
     url: urlOf(settings.host, server.port),
     lost: state.lost,
     reload: async () => apply(await readDeclared(settings, process.env)),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]: () => {
+      // First: it still answers while its runs end.
+      unready = "The service is stopping.";
+      return owned.disposeAsync();
+    },
   };
 }
 

@@ -5,10 +5,13 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readSettings } from "../src/config.ts";
 import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
+import { createLog } from "../src/log.ts";
+import { startService } from "../src/serve.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
-import { plantedSecret } from "./support/sample-connector.ts";
+import { plantedSecret, sampleRequest } from "./support/sample-connector.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
@@ -118,6 +121,32 @@ test("SIGTERM also stops it while it waits for its database at the start", async
     child.kill("SIGKILL");
     await child.exited;
   }
+});
+
+test("a replica says in /readyz that it stops, while its runs still end", async () => {
+  await using server = await PostgresServer.start();
+  const DATABASE_URL = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const settings = readSettings({ port: "0", dataDir: join(directory, "data") }, { DATABASE_URL });
+  const log = createLog({ level: "silent", readable: false, write: () => {} });
+  const [begun, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const ended = Promise.withResolvers<null>();
+  const service = await startService(settings, log, "1.2.3", () => {
+    begun.resolve();
+    const stop = () => asked.resolve();
+    const cut = () => ended.resolve(null);
+    return { ended: ended.promise, offerTask: () => {}, cancelTask: () => {}, stop, cut };
+  });
+  await new ApiClient(service.url).createConnector("slow", sampleRequest());
+  await begun.promise;
+  const stopped = service[Symbol.asyncDispose]();
+  await asked.promise;
+  const answer = await fetch(`${service.url}/readyz`);
+  ended.resolve(null);
+  await stopped;
+  expect([answer.status, await answer.json()]).toEqual([
+    503,
+    expect.objectContaining({ detail: "The service is stopping." }),
+  ]);
 });
 
 test("without authentication, only requests to a loopback name are accepted", async () => {
