@@ -89,8 +89,11 @@ export async function startService(
   if (alerts) board.addWatch(alerts.watch);
   const { hub, watch } = followRuntime(state, board, () => statuses);
   const threads = starting.use(new ThreadWatch());
+  let unready: string | null = "The service is starting.";
+  const health = new LiveHealthService(state, threads, () => unready);
   const metrics = new PrometheusMetricsService({
-    ...{ board, threads, version, replicaId: self.id, holds: (id) => supervisor.holds(id) },
+    ...{ board, threads, version, health, replicaId: self.id, holds: (id) => supervisor.holds(id) },
+    leftAlone: () => boards?.installation.leftAlone ?? [],
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
     countParked: () => state.parked.totals(state.shared && self.instance),
     countReceipts: () => state.receipts.totals(state.shared && self.instance),
@@ -118,14 +121,13 @@ export async function startService(
       ...{ nowMs: Date.now, random: Math.random, sleep: sleepOrStop },
     }),
   );
-  let unready: string | null = "The service is starting.";
   const boards = sharing?.connect(supervisor);
   const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
   const samples = starting.use(startSamples(state, board, statuses));
   const services = createServices({
     ...{ state, board, statuses, threads, supervisor, metrics, now },
     ...{ watch: boards?.watch ?? watch, version, settings, samples, self },
-    ...{ view: () => boards?.installation.view ?? null, events: hub, unready: () => unready },
+    ...{ view: () => boards?.installation.view ?? null, events: hub, health },
   });
   const holds = (id: string) => supervisor.holds(id);
   starting.use(startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }));
@@ -222,12 +224,11 @@ interface ServiceParts {
   /** The installation as read last; null: this replica is alone, or has not read it yet. */
   readonly view: () => InstallationView | null;
   readonly settings: Settings;
-  /** Why the service as a whole is not ready; null: it is. */
-  readonly unready: () => string | null;
+  readonly health: LiveHealthService;
 }
 
 function createServices(parts: ServiceParts): Services {
-  const { state, statuses, metrics, events, samples, settings } = parts;
+  const { state, statuses, metrics, health, events, samples, settings } = parts;
   const newId = () => Bun.randomUUIDv7();
   const doctor = new LiveDoctorService({
     connectors: async () => {
@@ -250,9 +251,8 @@ function createServices(parts: ServiceParts): Services {
     parked: new StoredParkedService(state),
     explain: new StoredExplainService({ ...parts, connectors, nowMs: Date.now }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
-    health: new LiveHealthService(state, parts.threads, parts.unready),
     snapshots: new LiveSnapshotService(statuses),
-    ...{ metrics, events, samples, report: createReport(parts) },
+    ...{ health, metrics, events, samples, report: createReport(parts) },
   };
 }
 

@@ -149,6 +149,18 @@ test("a replica says in /readyz that it stops, while its runs still end", async 
   ]);
 });
 
+test("replicas that take no connectors tell of one that is to run", async () => {
+  await using server = await PostgresServer.start();
+  const DATABASE_URL = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const environment = { DATABASE_URL, MILLRACE_REPLICA_WEIGHT: "0", MILLRACE_REPLICA_ID: "idle" };
+  await using service = await ServiceProcess.start(options(environment));
+  await new ApiClient(service.url).createConnector("alone", sampleRequest());
+  const metrics = async () => (await fetch(`${service.url}/metrics`)).text();
+  const told = '\nmillrace_connector_holder{connector="alone",replica="idle"} 0\n';
+  await waitFor("the metric", async () => (await metrics()).includes(told));
+  expect(await metrics()).toContain("\nmillrace_ready 1\n");
+});
+
 test("without authentication, only requests to a loopback name are accepted", async () => {
   const statusAs = async (service: ServiceProcess, host: string) =>
     (await fetch(`${service.url}/api/v1/connectors`, { headers: { host } })).status;
@@ -200,6 +212,7 @@ test("an outage of the state store shows in /readyz, and connectors catch up aft
     await waitFor("the first row", () => received.has(1));
     await stateServer.stop("immediate");
     await waitFor("not ready", async () => (await fetch(`${service.url}/readyz`)).status === 503);
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain("\nmillrace_ready 0\n");
     await server.query("insert into items values (2, 'meanwhile')", "shop");
     await stateServer.launch();
     await waitFor("ready", async () => (await fetch(`${service.url}/readyz`)).ok);

@@ -5,7 +5,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 
-const deploy = join(import.meta.dirname, "..", "..", "deploy");
+const root = join(import.meta.dirname, "..", "..");
+const [deploy, docs] = [join(root, "deploy"), join(root, "docs")];
 const dashboard = JSON.parse(readFileSync(join(deploy, "grafana-dashboard.json"), "utf8"));
 const rules = Bun.YAML.parse(readFileSync(join(deploy, "prometheus-rules.yml"), "utf8")) as {
   groups: { rules: { alert: string; expr: string; annotations: Record<string, string> }[] }[];
@@ -42,6 +43,31 @@ test("every metric of the dashboard and of the rules exists, and every metric is
   expect([...shown, ...variables, ...watched].filter((name) => !known.has(name))).toEqual([]);
   expect([...known].filter((name) => ![...shown, ...variables].includes(name))).toEqual([]);
   expect(watched.length).toBeGreaterThan(5);
+});
+
+/** The connectors for which `sum by (connector) (metric) == 0` holds, in a scrape. */
+function withoutAny(expression: string, text: string): string[] {
+  const [, metric = "?"] = /^sum by \(connector\) \((\w+)\) == 0$/.exec(expression) ?? [];
+  const sums = new Map<string, number>();
+  for (const [, connector = "", n] of text.matchAll(
+    new RegExp(`^${metric}\\{connector="([^"]*)".*\\} (\\d+)$`, "gm"),
+  ))
+    sums.set(connector, (sums.get(connector) ?? 0) + Number(n));
+  return [...sums].filter(([, sum]) => sum === 0).map(([connector]) => connector);
+}
+
+test("the rule for connectors without a holder, which the documentation names, matches when there is one", async () => {
+  const { expr = "" } = alerts.find(({ alert }) => alert === "MillraceConnectorLeftAlone") ?? {};
+  expect(readFileSync(join(docs, "replicas.md"), "utf8")).toContain(`\`${expr}\``);
+  await using runtime = await RuntimeFixture.open();
+  runtime.board.begin("held", "run");
+  expect(withoutAny(expr, await runtime.metrics.text())).toEqual([]);
+  runtime.leftAlone.add("alone");
+  expect(withoutAny(expr, await runtime.metrics.text())).toEqual(["alone"]);
+});
+
+test("a service that is not ready has a rule", () => {
+  expect(alerts.map(({ expr }) => expr)).toContain("millrace_ready == 0");
 });
 
 test("panels have a title, something to show, and a place of their own", () => {

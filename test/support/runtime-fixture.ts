@@ -9,6 +9,7 @@ import { createLog } from "../../src/log.ts";
 import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
 import { PrometheusMetricsService } from "../../src/runtime/metrics/metrics-service.ts";
 import { ConnectorRun, workerThreads } from "../../src/runtime/run/connector-run.ts";
+import { LiveHealthService } from "../../src/runtime/status/health-service.ts";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { LocalStatuses } from "../../src/runtime/status/statuses.ts";
 import { Supervisor } from "../../src/runtime/supervisor.ts";
@@ -27,6 +28,10 @@ export class RuntimeFixture implements AsyncDisposable {
   isSourceAway = false;
   /** Connectors that another replica holds. */
   readonly heldElsewhere = new Set<string>();
+  /** Connectors that no replica holds. */
+  readonly leftAlone = new Set<string>();
+  /** Why the service is not ready; null: it is. */
+  unready: string | null = null;
   /** How long a source takes to drop what was made there. */
   dropTakesMs = 0;
   runs = 0;
@@ -128,6 +133,10 @@ export class RuntimeFixture implements AsyncDisposable {
     this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
     this.metrics = new PrometheusMetricsService({
       ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
+      ...{
+        health: new LiveHealthService(state, threads, () => this.unready),
+        leftAlone: () => this.leftAlone,
+      },
       countTasks: () => state.tasks.countByState(null),
       countParked: () => state.parked.totals(null),
       countReceipts: () => state.receipts.totals(null),

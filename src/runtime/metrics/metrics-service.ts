@@ -3,7 +3,7 @@
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 
 import { Counter, Gauge, Registry } from "prom-client";
-import type { MetricsService } from "../../api/services.ts";
+import type { HealthService, MetricsService } from "../../api/services.ts";
 import type { ParkedTotal } from "../../connector/parked-message.ts";
 import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
@@ -22,6 +22,9 @@ export interface MetricsContext {
   readonly replicaId: string;
   /** Whether this replica holds the connector. */
   readonly holds: (connectorId: string) => boolean;
+  /** Connectors that are to run and that no replica holds, as far as is known. */
+  readonly leftAlone: () => Iterable<string>;
+  readonly health: HealthService;
   /** Tasks of the connectors that it holds, by state. */
   readonly countTasks: () => Promise<ReadonlyMap<Task["state"], number>>;
   /** What is parked of the connectors that it holds. */
@@ -33,6 +36,7 @@ export interface MetricsContext {
 export class PrometheusMetricsService implements MetricsService, MeasurementListener {
   readonly #registry = new Registry();
   readonly #runs: RunSeries;
+  readonly #ready: Gauge;
   readonly #connectors: Gauge<"state" | "health">;
   readonly #status: Gauge<"connector" | "state" | "health">;
   readonly #holder: Gauge<"connector" | "replica">;
@@ -50,6 +54,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
 
   constructor(private readonly context: MetricsContext) {
     this.#runs = new RunSeries(this.#registry);
+    this.#ready = this.#gauge("millrace_ready", "1 where /readyz answers 200; 0 where it answers 503.", []);
     this.#connectors = this.#gauge("millrace_connectors", "Connectors by phase and health.", [
       "state",
       "health",
@@ -57,9 +62,11 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#status = this.#gauge("millrace_connector_status", "1 for the phase and health of each connector.", [
       ...(["connector", "state", "health"] as const),
     ]);
-    this.#holder = this.#gauge("millrace_connector_holder", "1 for each connector that the replica holds.", [
-      ...(["connector", "replica"] as const),
-    ]);
+    this.#holder = this.#gauge(
+      "millrace_connector_holder",
+      "1 for each connector that the replica holds; 0 for each that is to run and that no replica holds.",
+      ["connector", "replica"],
+    );
     this.#tasks = this.#gauge("millrace_tasks", "Tasks by state, of the connectors that the replica holds.", [
       "state",
     ]);
@@ -157,6 +164,8 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#runs.setGauges(new Map(this.#held(board.metrics())));
     const gauges = [this.#connectors, this.#status, this.#holder, this.#setAside, this.#loopDelay];
     for (const gauge of gauges) gauge.reset();
+    // First: one of them may have been taken since this replica looked.
+    for (const connector of this.context.leftAlone()) this.#holder.set({ connector, replica }, 0);
     for (const [connector, phase] of this.#held(board.phases())) {
       this.#connectors.inc(phase);
       this.#status.set({ connector, ...phase }, 1);
@@ -168,7 +177,14 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
     }
     this.#memory.set(process.memoryUsage.rss());
-    await Promise.all([this.#countTasks(), this.#countParked(), this.#countReceipts()]);
+    await Promise.all([
+      ...[this.#askReadiness(), this.#countTasks(), this.#countParked(), this.#countReceipts()],
+    ]);
+  }
+
+  async #askReadiness(): Promise<void> {
+    const { ready } = await this.context.health.readiness();
+    this.#ready.set(ready ? 1 : 0);
   }
 
   async #countParked(): Promise<void> {

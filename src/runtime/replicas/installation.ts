@@ -30,10 +30,14 @@ export class Installation {
     return this.read()?.replicas.some((replica) => replica.instance !== instance) ?? true;
   }
 
-  /** Whether the connector is to run, and no replica has taken it for a while. */
-  isLeftAlone(connectorId: string): boolean {
+  /** The connectors that are to run, and that no replica has taken for a while. */
+  get leftAlone(): ReadonlySet<string> {
     this.#index();
-    return this.#leftAlone.has(connectorId);
+    return this.#leftAlone;
+  }
+
+  isLeftAlone(connectorId: string): boolean {
+    return this.leftAlone.has(connectorId);
   }
 
   #index(): void {

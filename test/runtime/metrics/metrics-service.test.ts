@@ -233,6 +233,24 @@ test("only connectors that the replica holds have series, and each says which re
   expect(await value('millrace_rows_durable_total{connector="held"}')).toBe(3);
 });
 
+test("a connector that no replica holds is told by a zero, so that a rule can see it", async () => {
+  runtime.board.begin("run-here", "run");
+  for (const id of ["orphan", "run-here"]) runtime.leftAlone.add(id);
+  expect(await value('millrace_connector_holder{connector="orphan",replica="replica-1"}')).toBe(0);
+  // It was taken since the installation was looked at.
+  expect(await value('millrace_connector_holder{connector="run-here",replica="replica-1"}')).toBe(1);
+  runtime.leftAlone.clear();
+  expect(await runtime.metrics.text()).not.toContain('"orphan"');
+});
+
+test("whether the service is ready is a metric, as /readyz says it", async () => {
+  expect(await value("millrace_ready")).toBe(1);
+  runtime.unready = "The service is stopping.";
+  expect(await value("millrace_ready")).toBe(0);
+  runtime.unready = null;
+  expect(await value("millrace_ready")).toBe(1);
+});
+
 test("tables that are set aside are counted, and listed in the status, until there are none", async () => {
   await runtime.connectors.createOrReplace("aside", { ...sampleRequest(), disabled: true }, null);
   const { run_id: run } = await runtime.connectors.get("aside");

@@ -28,6 +28,7 @@ test("a connector is left alone when it is to run and was free for longer than a
   const installation = new Installation(() => view);
   const alone = () => ["moving", "alone", "stopped", "held"].filter((id) => installation.isLeftAlone(id));
   expect(alone()).toEqual(["alone"]);
+  expect([...installation.leftAlone]).toEqual(["alone"]);
   view = { replicas: [], free: [], nextEndMs: null };
   expect(alone()).toEqual([]);
   view = null;
