@@ -17,6 +17,7 @@ setDefaultTimeout(120_000);
 
 const deploy = join(import.meta.dirname, "..", "..", "deploy");
 const read = (...path: string[]) => readFileSync(join(deploy, ...path), "utf8");
+const page = (name: string) => read("..", "docs", name);
 
 interface Composed {
   readonly services: Record<
@@ -90,6 +91,7 @@ interface Manifest {
     readonly replicas: number;
     readonly maxUnavailable: number;
     readonly template: {
+      readonly metadata: { readonly labels: Record<string, string>; readonly annotations?: object };
       readonly spec: {
         readonly enableServiceLinks?: boolean;
         readonly containers: readonly Container[];
@@ -101,7 +103,11 @@ interface Manifest {
 }
 
 interface Container {
-  readonly env: readonly { readonly name: string; readonly valueFrom?: Record<string, unknown> }[];
+  readonly env: readonly {
+    readonly name: string;
+    readonly valueFrom?: { readonly secretKeyRef?: { readonly key: string }; readonly fieldRef?: object };
+  }[];
+  readonly ports: readonly { readonly name: string }[];
   readonly securityContext: Record<string, unknown>;
   readonly [probe: string]: unknown;
 }
@@ -141,6 +147,56 @@ test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
     const linked = (enableServiceLinks ? services.flatMap(injected) : []).filter((name) => !own.has(name));
     expect(services).toEqual(["millrace"]);
     expect(settings.filter((name) => linked.includes(name))).toEqual([]);
+  },
+);
+
+interface Scrape {
+  readonly job_name: string;
+  readonly authorization: object;
+  readonly relabel_configs: readonly {
+    readonly source_labels: readonly string[];
+    readonly regex: string;
+    readonly action: string;
+  }[];
+}
+
+test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
+  "the pods of %s are scraped with the read token, as the documentation says, and not without one",
+  (file) => {
+    const { metadata, spec } = (Bun.YAML.parse(read(file)) as Manifest[]).at(-1)!.spec.template;
+    const { env = [], ports = [] } = spec.containers[0] ?? {};
+    const names = env.map(({ name }) => name);
+    expect(names).toContain("MILLRACE_API_TOKEN");
+    // A job that follows annotations has no token.
+    expect(metadata.annotations).toBeUndefined();
+    expect(names).toContain("MILLRACE_READ_TOKEN");
+    const [, piece = ""] = /```yaml\n(scrape_configs:\n[^`]*)```/.exec(page("alerts-and-metrics.md")) ?? [];
+    const [job] = (Bun.YAML.parse(piece) as { scrape_configs: Scrape[] }).scrape_configs;
+    expect(job?.authorization).toHaveProperty("credentials_file");
+    expect(read("prometheus-rules.yml")).toContain(`absent(up{job="${job?.job_name}"})`);
+    const labels = new Map(
+      Object.entries(metadata.labels).map(([name, value]) => [
+        `__meta_kubernetes_pod_label_${name.replaceAll(/[^a-z0-9]/g, "_")}`,
+        value,
+      ]),
+    );
+    labels.set("__meta_kubernetes_pod_container_port_name", ports[0]?.name ?? "");
+    const kept = job?.relabel_configs.map(({ source_labels, regex, action }) => [
+      ...[action, source_labels.map((name) => labels.get(name)).join(";"), regex],
+    ]);
+    expect(kept).toEqual([["keep", "millrace;http", "millrace;http"]]);
+  },
+);
+
+test.each(["kubernetes.yaml", "kubernetes-single.yaml"])(
+  "%s says how to make the secret that it asks for",
+  (file) => {
+    const { env = [] } = (Bun.YAML.parse(read(file)) as Manifest[]).at(-1)!.spec.template.spec.containers[0]!;
+    const asked = env.flatMap(({ valueFrom }) => valueFrom?.secretKeyRef?.key ?? []).toSorted();
+    const made = (text: string) =>
+      [...text.matchAll(/--from-literal=([a-z-]+)=/g)].map(([, key]) => key).toSorted();
+    expect(made(read(file))).toEqual(asked);
+    if (file === "kubernetes.yaml") expect(made(page("install-and-run.md"))).toEqual(asked);
   },
 );
 
