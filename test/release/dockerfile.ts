@@ -253,6 +253,13 @@ test("the last stage runs, tells its health, reads its configuration again, and 
   expect(lines.join("")).toContain('"msg":"stopped"');
 });
 
+test("the image holds its license, and those of what is inside the program", () => {
+  const read = (name: string) => readFileSync(join(final.directory, "usr/share/doc/millrace", name), "utf8");
+  expect(read("LICENSE")).toBe(readFileSync(join(root, "LICENSE"), "utf8"));
+  const inside = read("THIRD_PARTY_LICENSES.txt");
+  for (const name of ["bun", "PostgreSQL", "elysia"]) expect(inside).toMatch(new RegExp(`^${name} \\d`, "m"));
+});
+
 test("it listens to others only with credentials", async () => {
   const service = await enter([...final.entrypoint, ...final.command], {
     MILLRACE_PORT: String(await freePort()),
