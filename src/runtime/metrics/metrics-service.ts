@@ -177,9 +177,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
     }
     this.#memory.set(process.memoryUsage.rss());
-    await Promise.all([
-      ...[this.#askReadiness(), this.#countTasks(), this.#countParked(), this.#countReceipts()],
-    ]);
+    await Promise.all([this.#askReadiness(), this.#countTasks(), this.#countParked(), this.#countReceipts()]);
   }
 
   async #askReadiness(): Promise<void> {
