@@ -54,6 +54,8 @@ const sessionSettings: Readonly<Record<string, string>> = {
   xmloption: "content",
   array_nulls: "on",
   quote_all_identifiers: "off",
+  // How an expression's strings are printed by one server, and read by the other.
+  standard_conforming_strings: "on",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
   // Under a stricter level, statements of concurrent sessions fail with serialization errors.

@@ -143,6 +143,7 @@ test("all sessions print values the same way", async () => {
             "xmloption",
             "array_nulls",
             "quote_all_identifiers",
+            "standard_conforming_strings",
             "client_encoding",
             "search_path",
             "lock_timeout",
@@ -169,6 +170,7 @@ test("all sessions print values the same way", async () => {
     lock_timeout: "3s",
     quote_all_identifiers: "off",
     search_path: "",
+    standard_conforming_strings: "on",
     statement_timeout: "0",
     xmloption: "content",
   });

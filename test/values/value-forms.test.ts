@@ -177,3 +177,28 @@ test.each(["binary", "text"] as const)(
     expect(rig.streamForms).toEqual([form]);
   },
 );
+
+test.each(["source", "sink"] as const)(
+  "a backslash in an expression means the same on both sides, where only the %s takes it for an escape",
+  async (side) => {
+    await using rig = await PipelineRig.create(server, `x${++count}`);
+    const database = side === "source" ? rig.sourceDatabase : rig.sinkDatabase;
+    await server.query(`alter database ${database} set standard_conforming_strings = off`);
+    await rig.source(
+      `create domain digits as text check (value ~ $$^\\d+$$);
+       create table t (id int primary key, phone text, code digits,
+         dialed text generated always as (regexp_replace(phone, $$\\D$$, '', 'g')) stored);
+       insert into t (id, phone, code) values (1, '+49 (30) 123-D4', '007')`,
+    );
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source("insert into t (id, phone, code) values (2, '+1 555-D', '42')");
+    await rig.expectEqual();
+    expect(await rig.sink("select dialed from t order by id")).toEqual([
+      { dialed: "49301234" },
+      { dialed: "1555" },
+    ]);
+    expect(await rig.verify("t")).toMatchObject({ rows: 2, missing: 0, extra: 0, changed: 0 });
+    await rig.stop();
+  },
+);
