@@ -70,7 +70,8 @@ export function isTlsRefusal(error: unknown): boolean {
   if (error instanceof TunnelFailure) return false;
   const foreign = readError(error);
   if (foreign.code === sqlState.invalidAuthorizationSpecification) return isHostRefusal(foreign);
-  return isTlsProblem(foreign.code, foreign.message);
+  // A server that has sent an SQLSTATE speaks of something else. Its message may name a role "ssl_app".
+  return !isSqlState(foreign.code) && isTlsProblem(foreign.code, foreign.message);
 }
 
 /** Whether pg_hba.conf rejects a connection without TLS. It may accept one with TLS. */

@@ -159,6 +159,7 @@ test("Prefer falls back to a plain connection only after a failure of TLS itself
   expect(isTlsRefusal(error("DEPTH_ZERO_SELF_SIGNED_CERT", "self-signed certificate"))).toBe(true);
   const noEntry = 'no pg_hba.conf entry for host "10.0.0.1", user "u", database "d", SSL encryption';
   expect(isTlsRefusal(error("28000", noEntry))).toBe(true);
-  expect(isTlsRefusal(error("28P01", "password authentication failed"))).toBe(false);
+  expect(isTlsRefusal(error("28P01", 'password authentication failed for user "tls_sync"'))).toBe(false);
+  expect(isTlsRefusal(error("53300", 'too many connections for role "ssl_app"'))).toBe(false);
   expect(isTlsRefusal(error("ECONNREFUSED", "connect ECONNREFUSED"))).toBe(false);
 });
