@@ -29,6 +29,11 @@ export type ConnectionPurpose =
  * A startup parameter that makes the server start a walsender for this database. pg passes it on but does not type it.
  */
 const walsender: object = { replication: "database" };
+/**
+ * pg's own bound of 100,000 refuses servers that psql logs in to. These take a third of a second of another thread. pg
+ * does not type it.
+ */
+const scramBound: object = { scramMaxIterations: 2_000_000 };
 /** From the first packet to the first ReadyForQuery. SSH servers on the way add to it. */
 const connectTimeoutMs = 10_000;
 /** For statements that a person waits for. Long work has no limit and ends by its signal. */
@@ -82,6 +87,7 @@ export function clientOptions(
     user: connection.user,
     // A function, because pg replaces an empty string by PGPASSWORD or ~/.pgpass.
     password: () => connection.password ?? "",
+    ...scramBound,
     database: connection.database,
     ssl: encrypted ? tlsOptions(connection) : false,
     application_name: `millrace ${purpose}`,

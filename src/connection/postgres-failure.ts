@@ -108,13 +108,20 @@ function meaningOfConnection({ code, message }: ForeignError, side: PostgresSide
   if (known) return { code: `${side}_unreachable`, text: known };
   if (code === "ETIMEDOUT" || /timeout expired|timed out/i.test(message)) return timedOut(side);
   if (/SASL|SCRAM|password must be/i.test(message)) {
-    return { code: `${side}_authentication_failed`, text: "The server asked for a password and refused it." };
+    return { code: `${side}_authentication_failed`, text: loginText(message) };
   }
   if (isTlsProblem(code, message)) return { code: `${side}_unreachable`, text: tlsText(code, message) };
   if (isLost(code, message)) {
     return { code: `${side}_connection_lost`, text: "The connection to the server was lost." };
   }
   return { code: "internal", text: `Unexpected failure: ${message}` };
+}
+
+/** Of a login that the client gave up. A server that refuses a password says so itself. */
+function loginText(message: string): string {
+  if (/password must be/i.test(message))
+    return "The server asks for a password, and the connection has none.";
+  return `The login failed: ${message}.`;
 }
 
 function timedOut(side: PostgresSide): Meaning {

@@ -20,7 +20,7 @@ const client = authority.issue({ commonName: "certified" });
 const hba = [
   "hostssl all certified all trust clientcert=verify-full",
   "hostssl all only_tls all trust",
-  "host all scram all scram-sha-256",
+  "host all scram,many_iterations,too_many_iterations all scram-sha-256",
   "host all md5 all md5",
   "host all postgres all trust",
 ];
@@ -28,6 +28,10 @@ const roles = `
   create role certified superuser login;
   create role only_tls superuser login;
   create role scram superuser login password 'right';
+  set scram_iterations = 600000;
+  create role many_iterations superuser login password 'right';
+  set scram_iterations = 2000001;
+  create role too_many_iterations superuser login password 'right';
   set password_encryption = 'md5';
   create role md5 superuser login password 'right'`;
 
@@ -93,6 +97,7 @@ describe("a complete connector", () => {
     ["VerifyFull", { ssl_mode: "VerifyFull", user: "only_tls", ...trusted }],
     ["VerifyFull and a client certificate", { ssl_mode: "VerifyFull", ...trusted, ...certified }],
     ["SCRAM", { ssl_mode: "Require", user: "scram", password: "right" }],
+    ["SCRAM, 600,000 iterations", { ssl_mode: "Require", user: "many_iterations", password: "right" }],
     ["MD5", { ssl_mode: "Require", user: "md5", password: "right" }],
   ] as const)("%s", async (_, change) => {
     await carries(secured, change);
@@ -119,6 +124,16 @@ describe("refused", () => {
       "another role's",
       { ssl_mode: "Require", ...certified, user: "only_cert" },
       "sink_authentication_failed",
+    ],
+    [
+      "no password",
+      { user: "scram", password: "" },
+      "sink_authentication_failed: The server asks for a password, and the connection has none.",
+    ],
+    [
+      "SCRAM, more iterations than the client will run",
+      { user: "too_many_iterations", password: "right" },
+      "sink_authentication_failed: The login failed: SASL: SCRAM-SERVER-FIRST-MESSAGE: iteration count 2000001 exceeds",
     ],
   ] as const)("%s", async (_, change, expected) => {
     expect(await outcome(secured, change)).toContain(expected);
