@@ -215,6 +215,13 @@ function isLostSnapshot({ code, message }: ForeignError): boolean {
   return ["42704", "22023", "55000"].includes(code) && texts.test(message);
 }
 
+/** Every session starts with that setting. It is new in 14, as the binary form of logical decoding is. */
+function isTooOld({ code, message }: ForeignError): boolean {
+  return code === sqlState.undefinedObject && message.includes("idle_session_timeout");
+}
+
+const tooOld = "Postgres 14 or newer is needed: this server does not know idle_session_timeout.";
+
 const noWalsender =
   "All WAL senders of the source are taken. Raise max_wal_senders: ALTER SYSTEM SET max_wal_senders = …; and restart the server.";
 
@@ -229,6 +236,7 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   if (isLostSnapshot(error)) {
     return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
   }
+  if (isTooOld(error)) return { code: `${side}_unreachable`, text: tooOld };
   if (side === "sink" && error.code === sqlState.readOnlyTransaction) {
     return { code: "sink_permission_denied", text: readOnlySink };
   }

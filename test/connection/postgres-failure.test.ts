@@ -153,6 +153,15 @@ test("our own errors pass unchanged; an unknown one keeps its cause", () => {
   expect(describePostgresError(foreign, "source")).toMatchObject({ code: "internal", cause: foreign });
 });
 
+test.each(["source", "sink"] as const)("a %s before Postgres 14 is told to be too old", (side) => {
+  // What 13 answers to the login; 17 knows the setting.
+  const message = 'unrecognized configuration parameter "idle_session_timeout"';
+  expect(describePostgresError(Object.assign(new Error(message), { code: "42704" }), side)).toMatchObject({
+    code: `${side}_unreachable`,
+    message: "Postgres 14 or newer is needed: this server does not know idle_session_timeout.",
+  });
+});
+
 test("Prefer falls back to a plain connection only after a failure of TLS itself", () => {
   const error = (code: string, message: string) => Object.assign(new Error(message), { code });
   expect(isTlsRefusal(new Error("The server does not support SSL connections"))).toBe(true);
