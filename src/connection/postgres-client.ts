@@ -4,11 +4,13 @@
 import { Client, type ClientConfig } from "pg";
 import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
 import {
   describePostgresError,
   isPlainRefusal,
   isTlsRefusal,
+  notToPooler,
   type PostgresSide,
   sqlStateOf,
 } from "./postgres-failure.ts";
@@ -114,9 +116,8 @@ export async function connectPostgres(
   side: PostgresSide,
   name = `millrace ${purpose}`,
 ): Promise<Client> {
-  const options = (encrypted?: boolean) => clientOptions(connection, purpose, encrypted);
   const connect = (encrypted?: boolean) =>
-    connectOnce({ ...options(encrypted), application_name: name }, signal);
+    connectOnce({ ...clientOptions(connection, purpose, encrypted), application_name: name }, side, signal);
   try {
     return await (connection.ssl_mode === "Prefer" ? preferTls(connection, connect) : connect());
   } catch (error) {
@@ -232,7 +233,7 @@ export function isIdle(client: Client): boolean {
   return (client as unknown as { readyForQuery: boolean }).readyForQuery;
 }
 
-async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<Client> {
+async function connectOnce(options: ClientConfig, side: PostgresSide, signal: AbortSignal): Promise<Client> {
   signal.throwIfAborted();
   const client = new Client(options);
   client.on("error", () => {});
@@ -240,6 +241,7 @@ async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<
   signal.addEventListener("abort", abort, { once: true });
   try {
     await client.connect();
+    await requireSettings(client, side);
     return client;
   } catch (error) {
     destroyClient(client);
@@ -247,6 +249,17 @@ async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<
   } finally {
     signal.removeEventListener("abort", abort);
   }
+}
+
+/** A pooler may accept the login and drop the startup options. An empty path with row_security off is nobody's default. */
+async function requireSettings(client: Client, side: PostgresSide): Promise<void> {
+  const sql = "select concat(current_setting('search_path'), current_setting('row_security')) as settings";
+  // The limit of `connect` ends with the login.
+  const timer = setTimeout(destroyClient, connectTimeoutMs, client);
+  const { rows } = await client.query<{ settings: string }>(sql).finally(() => clearTimeout(timer));
+  if (rows[0]?.settings === "off") return;
+  const text = `A connection pooler drops the settings that a session starts with. ${notToPooler}`;
+  throw new MillraceError(`${side}_unreachable`, text);
 }
 
 /** Settings in the startup packet apply from the first byte, also on a walsender. */

@@ -188,6 +188,7 @@ const sourceStates: Readonly<Record<string, ErrorCode>> = {
 };
 
 const sinkStates: Readonly<Record<string, ErrorCode>> = {
+  "08P01": "sink_connection_lost",
   "42": "sink_schema_mismatch",
   "3F": "sink_schema_mismatch",
   "22": "sink_rejected_rows",
@@ -216,11 +217,9 @@ function isLostSnapshot({ code, message }: ForeignError): boolean {
 }
 
 /** Every session starts with that setting. It is new in 14, as the binary form of logical decoding is. */
-function isTooOld({ code, message }: ForeignError): boolean {
-  return code === sqlState.undefinedObject && message.includes("idle_session_timeout");
-}
-
 const tooOld = "Postgres 14 or newer is needed: this server does not know idle_session_timeout.";
+
+export const notToPooler = "Connect to the server itself, not to a pooler.";
 
 const noWalsender =
   "All WAL senders of the source are taken. Raise max_wal_senders: ALTER SYSTEM SET max_wal_senders = …; and restart the server.";
@@ -236,7 +235,14 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   if (isLostSnapshot(error)) {
     return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
   }
-  if (isTooOld(error)) return { code: `${side}_unreachable`, text: tooOld };
+  // PgBouncer's own failures bear this code, and no place in Postgres' source code.
+  if (error.code === sqlState.protocolViolation && error.routine === undefined) {
+    const text = `A connection pooler answers: ${error.message} (SQLSTATE ${error.code}). ${notToPooler}`;
+    return { code: `${side}_connection_lost`, text };
+  }
+  if (error.code === sqlState.undefinedObject && error.message.includes("idle_session_timeout")) {
+    return { code: `${side}_unreachable`, text: tooOld };
+  }
   if (side === "sink" && error.code === sqlState.readOnlyTransaction) {
     return { code: "sink_permission_denied", text: readOnlySink };
   }

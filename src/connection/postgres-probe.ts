@@ -8,8 +8,8 @@ import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
-import { closeClient, connectPostgres, destroyClient, isEncrypted } from "./postgres-client.ts";
-import { describePostgresError, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import { closeClient, connectPostgres, destroyClient, isEncrypted, processIdOf } from "./postgres-client.ts";
+import { describePostgresError, notToPooler, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
 import { TunnelFailure } from "./tunnel-failure.ts";
 import { TunnelSocket } from "./tunnel-socket.ts";
 import type { Finding, ValidationLog } from "./validation-log.ts";
@@ -219,8 +219,14 @@ function hostKeyFinding({ tunnel }: PostgresConnection, seen: string | null): Fi
 }
 
 async function recordVersion(client: Client, log: ValidationLog): Promise<void> {
-  const { rows } = await client.query<{ version: string }>(
-    "select current_setting('server_version') as version",
+  const { rows } = await client.query<{ version: string; pid: number }>(
+    "select current_setting('server_version') as version, pg_backend_pid() as pid",
   );
-  log.record({ ServerInfo: { version: rows[0]?.version ?? "unknown" } }, passed);
+  const { version = "unknown", pid } = rows[0] ?? {};
+  log.record({ ServerInfo: { version } }, pid === processIdOf(client) ? passed : behindPooler);
 }
+
+const behindPooler: Finding = {
+  type: "warned",
+  message: `A connection pooler is in between, and may share sessions with others. ${notToPooler}`,
+};

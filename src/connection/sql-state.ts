@@ -2,6 +2,7 @@
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 export const sqlState = {
+  protocolViolation: "08P01",
   featureNotSupported: "0A000",
   invalidParameterValue: "22023",
   invalidTextRepresentation: "22P02",

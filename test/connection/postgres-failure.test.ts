@@ -153,6 +153,31 @@ test("our own errors pass unchanged; an unknown one keeps its cause", () => {
   expect(describePostgresError(foreign, "source")).toMatchObject({ code: "internal", cause: foreign });
 });
 
+test.each([
+  ["source", "protocol_violation"],
+  ["sink", "sink_connection_lost"],
+] as const)("at the %s, a pooler's refusal is told from the server's own", async (side, ofServer) => {
+  // PgBouncer sends no place in Postgres' source code.
+  const refusal = Object.assign(new Error("no more connections allowed (max_client_conn)"), {
+    code: "08P01",
+  });
+  expect(describePostgresError(refusal, side)).toMatchObject({
+    code: `${side}_connection_lost`,
+    retry: "transient",
+    message:
+      "A connection pooler answers: no more connections allowed (max_client_conn) (SQLSTATE 08P01). " +
+      "Connect to the server itself, not to a pooler.",
+  });
+  await using client = await server.connect();
+  const violation = await client.query("select $1::int, $2::int", [1]).catch((error: unknown) => error);
+  expect(describePostgresError(violation, side)).toMatchObject({
+    code: ofServer,
+    message: expect.stringMatching(
+      /^The server says: bind message supplies 1 parameters.* \(SQLSTATE 08P01\)\.$/,
+    ),
+  });
+});
+
 test.each(["source", "sink"] as const)("a %s before Postgres 14 is told to be too old", (side) => {
   // What 13 answers to the login; 17 knows the setting.
   const message = 'unrecognized configuration parameter "idle_session_timeout"';

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import { type AddressInfo, connect, createServer } from "node:net";
 import type { Client } from "pg";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
 import { Semaphore } from "../../src/connection/semaphore.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { startPooler } from "../support/pooler.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -73,7 +73,7 @@ test("a session outlives a check that cannot connect, and not a server that no c
 
 test("behind a pooler, which reports other process ids, no session is given up", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await using pooler = await numberingProxy(server.port);
+  await using pooler = await startPooler(server.port);
   const connection = fullConnection({ ...server.connection(), port: pooler.port }, { ssl_mode: "Disable" });
   const signal = AbortSignal.timeout(30_000);
   const answer = await withPostgres(connection, "control", signal, "sink", (client) =>
@@ -123,31 +123,3 @@ test("the checks of sessions that share permits use one connection at a time", a
   await other.query("select pg_advisory_unlock(1)");
   await Promise.all(sessions);
 }, 60_000);
-
-/** A proxy that replaces each backend's process id. */
-async function numberingProxy(to: number): Promise<{ port: number } & AsyncDisposable> {
-  const keyData = Buffer.from([0x4b, 0, 0, 0, 12]);
-  const proxy = createServer((client) => {
-    const upstream = connect(to, "127.0.0.1");
-    client.pipe(upstream);
-    upstream.on("data", (chunk: Buffer) => {
-      const at = chunk.indexOf(keyData);
-      if (at >= 0) chunk.writeInt32BE(0x7fff_0000, at + keyData.length);
-      client.write(chunk);
-    });
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      one.on("error", () => {});
-      one.on("close", () => other.destroy());
-    }
-  });
-  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  return {
-    port: (proxy.address() as AddressInfo).port,
-    [Symbol.asyncDispose]: async () => {
-      await new Promise((resolve) => proxy.close(resolve));
-    },
-  };
-}
