@@ -11,8 +11,7 @@ import { tableOfTask } from "./connector/task.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { examineDisk } from "./doctor/disk-space.ts";
 import { LiveDoctorService } from "./doctor/doctor-service.ts";
-import { MillraceError } from "./errors/millrace-error.ts";
-import { cannotListen } from "./listen-failure.ts";
+import { listen, urlOf } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type ConnectorWatch, StoredConnectorService } from "./runtime/connector-service.ts";
@@ -32,6 +31,7 @@ import { LiveSampleService } from "./runtime/samples/sample-service.ts";
 import { sleepOrStop } from "./runtime/sleep-or-stop.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
+import { SlotWatch } from "./runtime/status/slot-watch.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
 import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
 import { Supervisor, type SupervisorContext } from "./runtime/supervisor.ts";
@@ -39,7 +39,13 @@ import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
 import { startVerifySchedule } from "./runtime/verify-schedule.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
-import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
+import {
+  dropSourceObjects,
+  examineSource,
+  readSourceCatalog,
+  readSourceLog,
+  validateSource,
+} from "./source/registry.ts";
 import { usesDirectory } from "./state/open-database.ts";
 import { openState, type State } from "./state/open-state.ts";
 import type { InstallationView, ReplicaSelf } from "./state/stores/lease-store.ts";
@@ -55,9 +61,6 @@ export interface RunningService extends AsyncDisposable {
    */
   reload(): Promise<void>;
 }
-
-/** A request may read a catalog, which takes up to a minute. */
-const idleTimeoutSeconds = 90;
 
 /**
  * `startRun`: makes an attempt of a run. A benchmark of the rest simulates them.
@@ -83,6 +86,7 @@ export async function startService(
     }),
   );
   const now = () => new Date();
+  const holds = (id: string): boolean => supervisor.holds(id);
   const board = new StatusBoard(state.history, log, now, { termOf: (id) => supervisor.termOf(id) });
   // Before the supervisor: it ends after the runs have.
   const alerts = settings.alerts && starting.use(startAlerts(settings.alerts, process.env, log));
@@ -92,7 +96,7 @@ export async function startService(
   let unready: string | null = "The service is starting.";
   const health = new LiveHealthService(state, threads, () => unready);
   const metrics = new PrometheusMetricsService({
-    ...{ board, threads, version, health, replicaId: self.id, holds: (id) => supervisor.holds(id) },
+    ...{ board, threads, version, health, replicaId: self.id, holds, slotOf: (id) => slots.slotOf(id) },
     leftAlone: () => boards?.installation.leftAlone ?? [],
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
     countParked: () => state.parked.totals(state.shared && self.instance),
@@ -121,6 +125,7 @@ export async function startService(
       ...{ nowMs: Date.now, random: Math.random, sleep: sleepOrStop },
     }),
   );
+  const slots: SlotWatch = starting.use(new SlotWatch(state, board, readSourceLog));
   const boards = sharing?.connect(supervisor);
   const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
   const samples = starting.use(startSamples(state, board, statuses));
@@ -129,7 +134,6 @@ export async function startService(
     ...{ watch: boards?.watch ?? watch, version, settings, samples, self },
     ...{ view: () => boards?.installation.view ?? null, events: hub, health },
   });
-  const holds = (id: string) => supervisor.holds(id);
   starting.use(startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }));
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
@@ -265,9 +269,7 @@ function createReport(parts: ServiceParts): LiveReportService {
   });
 }
 
-function monotonicMs(): number {
-  return performance.now();
-}
+const monotonicMs = () => performance.now();
 
 /** Of letters and digits. */
 function randomText(): string {
@@ -291,21 +293,6 @@ function startOtlp(
   });
   exporter.start();
   return exporter;
-}
-
-async function listen(app: ReturnType<typeof createApp>, { host, port }: Settings) {
-  try {
-    // Bun sets SO_REUSEADDR: what is left of earlier connections (TIME_WAIT) does not hold the port.
-    app.listen({ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false });
-  } catch (error) {
-    throw await cannotListen(error, { host, port, url: urlOf(host, port) });
-  }
-  if (!app.server) throw new MillraceError("internal", "The HTTP server did not start.");
-  return app.server;
-}
-
-function urlOf(host: string, port: number | undefined): string {
-  return `http://${host.includes(":") ? `[${host.replace(/^\[|\]$/g, "")}]` : host}:${port}`;
 }
 
 /** The details go to the log, under the id that the client receives. */

@@ -145,6 +145,11 @@ const statusFields = { state: RunStateSchema, status: HealthSchema };
 export const StatusSchema = strictObject(statusFields);
 export type Status = Static<typeof StatusSchema>;
 
+/** Whether nothing runs before somebody acts. */
+export function stands({ state, status }: Status): boolean {
+  return (state.shutdown ?? state.disabled ?? status.failed) !== undefined;
+}
+
 /** The status as connectors show it, with additional facts. */
 export const ConnectorStatusSchema = strictObject({
   ...statusFields,

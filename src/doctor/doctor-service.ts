@@ -8,7 +8,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
 import type { ParkedTotal } from "../connector/parked-message.ts";
 import { canResume } from "../connector/request/resume-refusal.ts";
-import type { ConnectorStatus } from "../connector/status.ts";
+import { type ConnectorStatus, stands } from "../connector/status.ts";
 import type { Validate } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { type ExaminedInstallation, holderFindings, replicaFindings } from "./replica-findings.ts";
@@ -123,7 +123,7 @@ export class LiveDoctorService implements DoctorService {
   async #examineSource(
     config: ConnectorConfig,
     isBegun: boolean,
-    { state, status, progress }: ConnectorStatus,
+    status: ConnectorStatus,
     limits: Limits,
   ): Promise<readonly Finding[]> {
     return await within("source", config.id, limits, async (limited) => {
@@ -133,10 +133,8 @@ export class LiveDoctorService implements DoctorService {
       const isThere = events.some(({ test }) => test?.test_type.ServerInfo && test.status.Success);
       if (!isThere) return found;
       // A running connector keeps acknowledging: its slot may be ahead of the position that was read a moment ago.
-      const isOver =
-        status.failed !== undefined || state.shutdown !== undefined || state.disabled !== undefined;
-      const isResumable = canResume(config);
-      const known = { isBegun, isResumable, resumeLsn: isOver ? (progress?.resume_lsn ?? null) : null };
+      const resumeLsn = stands(status) ? (status.progress?.resume_lsn ?? null) : null;
+      const known = { isBegun, isResumable: canResume(config), resumeLsn };
       return [...found, ...(await this.context.examineSource(config, known, limited))];
     });
   }

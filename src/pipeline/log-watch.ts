@@ -55,13 +55,18 @@ export class LogWatch implements Disposable {
 
   /** Reports a warning again only if more than its numbers have changed. */
   #report(warning: string | null): void {
-    const gist = warning?.replaceAll(/[\d.]+ GB/g, "") ?? null;
+    const gist = gistOf(warning);
     if (gist === this.#reported) return;
     this.#reported = gist;
     this.warn(warning);
   }
 }
 
-function slotLog({ bytes, safeBytes, warning }: KeptLog): SlotLog {
+/** A warning without its numbers. */
+export function gistOf(warning: string | null): string | null {
+  return warning?.replaceAll(/[\d.]+ GB/g, "") ?? null;
+}
+
+export function slotLog({ bytes, safeBytes, warning }: KeptLog): SlotLog {
   return { retainedBytes: bytes, safeBytes, warning };
 }

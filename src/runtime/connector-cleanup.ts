@@ -24,15 +24,6 @@ export class ConnectorCleanup {
 
   constructor(private readonly context: CleanupContext) {}
 
-  /**
-   * Whether a run may have made something at the source. None has where it was never reached, or only copies were read.
-   * Earlier versions of the service kept no record of it before they had begun to stream.
-   */
-  async mayFindObjects(stored: StoredConnector): Promise<boolean> {
-    const hasStreamed = stored.initialized && !configsOf(stored).every(copiesInRounds);
-    return hasStreamed || (await this.context.state.sourceRecords.load(stored.id)) !== null;
-  }
-
   /** Makes one attempt and returns whether it succeeded. If not, the log says what is left and how to drop it. */
   async drop(
     config: ConnectorConfig,
@@ -78,6 +69,15 @@ export class ConnectorCleanup {
       );
     }
   }
+}
+
+/**
+ * Whether a run may have made something at the source. None has where it was never reached, or only copies were read.
+ * Earlier versions of the service kept no record of it before they had begun to stream.
+ */
+export async function mayFindObjects(state: State, stored: StoredConnector): Promise<boolean> {
+  const hasStreamed = stored.initialized && !configsOf(stored).every(copiesInRounds);
+  return hasStreamed || (await state.sourceRecords.load(stored.id)) !== null;
 }
 
 /** What the connector is, and what it was before where that is still to be cleaned up. */

@@ -12,7 +12,7 @@ import type { Log } from "../log.ts";
 import type { DroppedBy } from "../source/source.ts";
 import { recordOfObjects } from "../source/source-state.ts";
 import type { StoredConnector } from "../state/stores/connector-store.ts";
-import { type CleanupContext, ConnectorCleanup, configsOf } from "./connector-cleanup.ts";
+import { type CleanupContext, ConnectorCleanup, configsOf, mayFindObjects } from "./connector-cleanup.ts";
 import { haveSameSource, leavesCheckpoint } from "./run/fresh-start.ts";
 import { ownerOf, type RunLoop } from "./run/run-loop.ts";
 import { type RunContext, superviseRun } from "./supervised-run.ts";
@@ -173,6 +173,9 @@ export class SupervisedConnector {
     // Another replica may have stored the run; else who stored it has begun it.
     const known = board.runId(id);
     if (known !== null && known !== runId) board.begin(id, runId);
+    // What its slot keeps is warned of meanwhile.
+    const { state: before, status } = board.status(id);
+    if (known === runId && status.warning && Bun.deepEquals(before, state)) return;
     board.report(id, runId, "Connector", { state, status: { complete: {} } });
   }
 
@@ -191,7 +194,7 @@ export class SupervisedConnector {
     const { connectors, sourceRecords, sinkRecords, parking, receipts } = this.context.state;
     const { id, term } = this.holding;
     const isDropped =
-      !(await this.#cleanup.mayFindObjects(stored)) ||
+      !(await mayFindObjects(this.context.state, stored)) ||
       (await this.#cleanup.drop(cleanup, dropMs, signal, this.#by(stored)));
     if (!isDropped && signal.aborted) return;
     // What is left behind is for a deletion to find.
@@ -213,7 +216,7 @@ export class SupervisedConnector {
     if (this.#cleanup.failure === null) this.#reportIdle(stored, { shutdown: {} });
     const boundMs = deletion === "force" ? forcedDropMs : dropMs;
     const { signal } = this.#interrupt;
-    const hasObjects = await this.#cleanup.mayFindObjects(stored);
+    const hasObjects = await mayFindObjects(this.context.state, stored);
     // Also what is left at an earlier source: nobody else would clean it up.
     const configs = hasObjects ? configsOf(stored) : [];
     const dropped = await Promise.all(

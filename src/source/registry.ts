@@ -1,5 +1,6 @@
 // The kinds of sources: one line each. The only place that knows them all.
 
+import { withPostgres } from "../connection/postgres-client.ts";
 import type { Catalog } from "../connector/config/catalog.ts";
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { SourceConfig } from "../connector/config/source-config.ts";
@@ -13,8 +14,9 @@ import { examinePostgresSource, type KnownSlot } from "./postgres/checks/source-
 import { validatePostgresSource } from "./postgres/checks/source-validation.ts";
 import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
+import { examineKeptLog } from "./postgres/slot/kept-log.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
-import type { DroppedBy, Source, SourceContext } from "./source.ts";
+import type { DroppedBy, KeptLog, Source, SourceContext } from "./source.ts";
 
 export function createSource(connector: ConnectorConfig, context: SourceContext): Source {
   const { postgres } = connector.source;
@@ -67,6 +69,17 @@ export async function examineSource(
   if (!postgres) throw unknownKind();
   if (copiesInRounds(connector)) return [];
   return await examinePostgresSource(postgres, { ...known, connector: connector.id }, signal);
+}
+
+/** What the source keeps of its log for the connector, whether it runs or not; null: it has no slot. */
+export async function readSourceLog(
+  { id, source: { postgres } }: ConnectorConfig,
+  signal: AbortSignal,
+): Promise<KeptLog | null> {
+  if (!postgres) throw unknownKind();
+  return await withPostgres(postgres.connection, "control", signal, "source", (client) =>
+    examineKeptLog(client, slotName(id)),
+  );
 }
 
 function unknownKind(): MillraceError {

@@ -94,7 +94,7 @@ export interface ExcludedTable {
 
 export interface KeptLog {
   readonly bytes: number;
-  /** What may be written until the log is in danger of being removed; null: the server has no limit. */
+  /** What may be written until the log is in danger of being removed; 0: it was; null: the server has no limit. */
   readonly safeBytes: number | null;
   /** What somebody should do about it; null: it is not much. */
   readonly warning: string | null;

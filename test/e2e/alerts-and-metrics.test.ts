@@ -71,6 +71,9 @@ async function create(id: string, sink: object): Promise<void> {
   await call("POST", `connectors/${id}`, { id, source: source(), sink });
 }
 
+/** More than half of what a slot may keep. */
+const growth = "select pg_logical_emit_message(false, 'x', repeat('x', 1000000)) from generate_series(1, 40)";
+
 interface Told {
   readonly type: string;
   readonly data: Record<string, unknown>;
@@ -82,9 +85,9 @@ function alerts(): Told[] {
   return receiver.delivered.map(({ body, headers }) => new Webhook(secret).verify(body, headers) as Told);
 }
 
-async function alertOf(type: string, connector: string): Promise<Told> {
+async function alertOf(type: string, connector: string, timeoutMs = 60_000): Promise<Told> {
   const isMeant = (alert: Told) => alert.type === type && alert.data.connector_id === connector;
-  return await waitFor(`${type} of ${connector}`, () => alerts().find(isMeant), { timeoutMs: 60_000 });
+  return await waitFor(`${type} of ${connector}`, () => alerts().find(isMeant), { timeoutMs });
 }
 
 test("a connector whose sink refuses its password is told of, and its recovery, its tasks and tables", async () => {
@@ -111,12 +114,25 @@ test("a sink that takes nothing while its source's log grows puts the log in dan
   const webhook = { url: hanging.url };
   await create("hooks", { webhook });
   await hanging.until(() => hanging.requests.length > 0, 30_000);
-  const grow = "select pg_logical_emit_message(false, 'x', repeat('x', 1000000)) from generate_series(1, 40)";
-  await server.query(grow, "shop");
+  await server.query(growth, "shop");
   const { data, text } = await alertOf("source.log_in_danger", "hooks");
   expect(data.retained_bytes).toBeGreaterThan(32_000_000);
   expect(text).toContain("max_slot_wal_keep_size");
   await call("DELETE", "connectors/hooks");
+}, 120_000);
+
+test("the log that a stopped connector makes its source keep is told of, too", async () => {
+  await using willing = await WebhookReceiver.start();
+  await create("idle", { webhook: { url: willing.url } });
+  await willing.until(() => willing.requests.length > 0, 30_000);
+  await call("POST", "connector/command/idle", { command: "Stop" });
+  await server.query(growth, "shop");
+  const { data } = await alertOf("source.log_in_danger", "idle", 100_000);
+  const retained = Number(data.retained_bytes);
+  expect(retained).toBeGreaterThan(32_000_000);
+  const metrics = await fetch(`${service.url}/metrics`).then((response) => response.text());
+  expect(metrics).toContain(`millrace_slot_retained_bytes{connector="idle"} ${retained}\n`);
+  await call("DELETE", "connectors/idle");
 }, 120_000);
 
 test("metrics arrive at the collector, with its headers, and each alert was one", async () => {

@@ -55,11 +55,14 @@ test("how far the sink is behind is told also of what is logged while the source
 });
 
 test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {
-  const warningOf = (bytes: number, limitBytes: number | null, isLost = false) =>
-    judgeKeptLog("s", { bytes, safeBytes: null, limitBytes, isLost }).warning;
+  const judged = (bytes: number, limitBytes: number | null, isLost = false) =>
+    judgeKeptLog("s", { bytes, safeBytes: null, limitBytes, isLost });
+  const warningOf = (...facts: Parameters<typeof judged>) => judged(...facts).warning;
   expect(warningOf(9.9 * 1024 * megabyte, null)).toBeNull();
   expect(warningOf(10 * 1024 * megabyte, null)).toContain("keeps 10 GB of the source's log");
   expect(warningOf(49 * megabyte, 100 * megabyte)).toBeNull();
   expect(warningOf(50 * megabyte, 100 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
   expect(warningOf(0, 100 * megabyte, true)).toContain("is lost");
+  // Nothing is left of what might have been written.
+  expect(judged(0, null, true).safeBytes).toBe(0);
 });

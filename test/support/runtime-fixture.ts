@@ -10,11 +10,14 @@ import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
 import { PrometheusMetricsService } from "../../src/runtime/metrics/metrics-service.ts";
 import { ConnectorRun, workerThreads } from "../../src/runtime/run/connector-run.ts";
 import { LiveHealthService } from "../../src/runtime/status/health-service.ts";
+import { SlotWatch, slotPace } from "../../src/runtime/status/slot-watch.ts";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { LocalStatuses } from "../../src/runtime/status/statuses.ts";
 import { Supervisor } from "../../src/runtime/supervisor.ts";
 import { StoredTaskService } from "../../src/runtime/task-service.ts";
 import { ThreadWatch } from "../../src/runtime/threads/thread-watch.ts";
+import { readSourceLog } from "../../src/source/registry.ts";
+import type { KeptLog } from "../../src/source/source.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 
 const scriptedWorker = new URL("./scripted.worker.ts", import.meta.url);
@@ -34,6 +37,8 @@ export class RuntimeFixture implements AsyncDisposable {
   unready: string | null = null;
   /** How long a source takes to drop what was made there. */
   dropTakesMs = 0;
+  /** What a source keeps of its log; with real workers, what a real one does. */
+  keptLog: (connector: ConnectorConfig, signal: AbortSignal) => Promise<KeptLog | null>;
   runs = 0;
   /** Of each kind; counts from the next start on. */
   mostThreads = 8;
@@ -45,16 +50,21 @@ export class RuntimeFixture implements AsyncDisposable {
   statuses!: LocalStatuses;
   connectors!: StoredConnectorService;
   tasks!: StoredTaskService;
+  slots!: SlotWatch;
   metrics!: PrometheusMetricsService;
   readonly log = createLog({ level: "debug", readable: false, write: (line) => this.lines.push(line) });
 
   private constructor(
     readonly directory: string,
     private readonly workers: "scripted" | "real",
-  ) {}
+    private readonly pace: typeof slotPace,
+  ) {
+    this.keptLog = workers === "real" ? readSourceLog : async () => null;
+  }
 
-  static async open(workers: "scripted" | "real" = "scripted"): Promise<RuntimeFixture> {
-    const fixture = new RuntimeFixture(await mkdtemp(join(tmpdir(), "millrace-test-")), workers);
+  /** `pace`: how often slots are asked for. */
+  static async open(workers: "scripted" | "real" = "scripted", pace = slotPace): Promise<RuntimeFixture> {
+    const fixture = new RuntimeFixture(await mkdtemp(join(tmpdir(), "millrace-test-")), workers, pace);
     await fixture.#start();
     return fixture;
   }
@@ -93,6 +103,7 @@ export class RuntimeFixture implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    await this.slots[Symbol.asyncDispose]();
     await this.supervisor[Symbol.asyncDispose]();
     this.threads[Symbol.dispose]();
     await this.state[Symbol.asyncDispose]();
@@ -125,6 +136,7 @@ export class RuntimeFixture implements AsyncDisposable {
           });
         }),
     });
+    this.slots = new SlotWatch(state, this.board, (...asked) => this.keptLog(...asked), this.pace);
     const newRunId = () => Bun.randomUUIDv7();
     this.statuses = new LocalStatuses(this.board, this.supervisor);
     const { board, statuses, threads, supervisor } = this;
@@ -133,10 +145,9 @@ export class RuntimeFixture implements AsyncDisposable {
     this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
     this.metrics = new PrometheusMetricsService({
       ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
-      ...{
-        health: new LiveHealthService(state, threads, () => this.unready),
-        leftAlone: () => this.leftAlone,
-      },
+      health: new LiveHealthService(state, threads, () => this.unready),
+      leftAlone: () => this.leftAlone,
+      slotOf: (id) => this.slots.slotOf(id),
       countTasks: () => state.tasks.countByState(null),
       countParked: () => state.parked.totals(null),
       countReceipts: () => state.receipts.totals(null),

@@ -7,6 +7,7 @@ import type { HealthService, MetricsService } from "../../api/services.ts";
 import type { ParkedTotal } from "../../connector/parked-message.ts";
 import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
+import type { SlotLog } from "../../pipeline/run-reporter.ts";
 import type { StatusBoard } from "../status/status-board.ts";
 import type { MeasurementListener } from "../status/status-watch.ts";
 import { withStoreTimeout } from "../status/store-timeout.ts";
@@ -25,6 +26,8 @@ export interface MetricsContext {
   /** Connectors that are to run and that no replica holds, as far as is known. */
   readonly leftAlone: () => Iterable<string>;
   readonly health: HealthService;
+  /** What the connector's slot keeps, whether it runs or not; null: not known, or there is none. */
+  readonly slotOf: (connectorId: string) => SlotLog | null;
   /** Tasks of the connectors that it holds, by state. */
   readonly countTasks: () => Promise<ReadonlyMap<Task["state"], number>>;
   /** What is parked of the connectors that it holds. */
@@ -160,13 +163,14 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   }
 
   async #refresh(): Promise<void> {
-    const { board, threads, replicaId: replica } = this.context;
-    this.#runs.setGauges(new Map(this.#held(board.metrics())));
+    const { board, threads, replicaId: replica, slotOf } = this.context;
+    const held = this.#held(board.phases());
+    this.#runs.setGauges(new Map(held.map(([id]) => [id, { ...board.measurement(id), slot: slotOf(id) }])));
     const gauges = [this.#connectors, this.#status, this.#holder, this.#setAside, this.#loopDelay];
     for (const gauge of gauges) gauge.reset();
     // First: one of them may have been taken since this replica looked.
     for (const connector of this.context.leftAlone()) this.#holder.set({ connector, replica }, 0);
-    for (const [connector, phase] of this.#held(board.phases())) {
+    for (const [connector, phase] of held) {
       this.#connectors.inc(phase);
       this.#status.set({ connector, ...phase }, 1);
       this.#holder.set({ connector, replica }, 1);

@@ -11,8 +11,10 @@ import { TransferredHistogram } from "./transferred-histogram.ts";
 
 type CounterReading = readonly [help: string, read: (metrics: RunMetrics) => number];
 type KafkaReading = readonly [help: string, read: (counts: KafkaCounts) => number];
-/** Null: not known. */
-type GaugeReading = readonly [help: string, read: (metrics: MeasuredRun) => number | null];
+/** A connector that does not run may have a slot all the same. */
+export type Gauged = Partial<MeasuredRun>;
+/** Undefined or null: not known. */
+type GaugeReading = readonly [help: string, read: (metrics: Gauged) => number | null | undefined];
 type HistogramReading = readonly [
   help: string,
   bounds: readonly number[],
@@ -48,26 +50,29 @@ const kafkaCounters: Readonly<Record<string, KafkaReading>> = {
 const fencedCode: ErrorCode = "kafka_fenced";
 
 const gauges: Readonly<Record<string, GaugeReading>> = {
-  millrace_lag_bytes: ["Bytes of the source's log that are not acknowledged yet.", (m) => m.lagBytes],
+  millrace_lag_bytes: [
+    "Bytes of the source's log that are not acknowledged yet. Absent while nothing runs.",
+    (m) => m.lagBytes,
+  ],
   millrace_lag_seconds: [
     "For how long the oldest commit that was seen has been waiting to be durable at the sink; 0: none waits. Absent while nothing streams and none is known.",
     (m) => m.lagSeconds,
   ],
   millrace_slot_retained_bytes: [
     "Bytes of its log that the source keeps for the connector's slot.",
-    (m) => m.slot?.retainedBytes ?? null,
+    (m) => m.slot?.retainedBytes,
   ],
   millrace_slot_safe_bytes: [
-    "safe_wal_size of the slot: what may be written until it is in danger of being lost. Absent without a limit.",
-    (m) => m.slot?.safeBytes ?? null,
+    "safe_wal_size of the slot: what may be written until it is in danger of being lost; 0: it is lost. Absent without a limit.",
+    (m) => m.slot?.safeBytes,
   ],
-  millrace_snapshot_rows: ["Rows copied by the initial copy.", (m) => m.snapshot.rows],
-  millrace_snapshot_bytes: ["Bytes copied by the initial copy.", (m) => m.snapshot.bytes],
-  millrace_snapshot_estimated_rows: ["Rows that the initial copy expects.", (m) => m.snapshot.estimatedRows],
-  millrace_snapshot_tables: ["Tables of the initial copy.", (m) => m.snapshot.tables],
+  millrace_snapshot_rows: ["Rows copied by the initial copy.", (m) => m.snapshot?.rows],
+  millrace_snapshot_bytes: ["Bytes copied by the initial copy.", (m) => m.snapshot?.bytes],
+  millrace_snapshot_estimated_rows: ["Rows that the initial copy expects.", (m) => m.snapshot?.estimatedRows],
+  millrace_snapshot_tables: ["Tables of the initial copy.", (m) => m.snapshot?.tables],
   millrace_snapshot_tables_done: [
     "Tables of the initial copy that are durable.",
-    (m) => m.snapshot.tablesDone,
+    (m) => m.snapshot?.tablesDone,
   ],
 };
 
@@ -194,11 +199,11 @@ export class RunSeries {
   }
 
   /** Replaces all gauges: another run may not have them. */
-  setGauges(measured: ReadonlyMap<string, MeasuredRun>): void {
+  setGauges(measured: ReadonlyMap<string, Gauged>): void {
     for (const [gauge, [, read]] of this.#gauges) {
       gauge.reset();
       for (const [connector, metrics] of measured) {
-        const value = read(metrics);
+        const value = read(metrics) ?? null;
         if (value !== null) gauge.set({ connector }, value);
       }
     }

@@ -2,6 +2,7 @@
 
 import type { CopyLoad } from "../../connector/run-report.ts";
 import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
+import { stands } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
@@ -10,7 +11,7 @@ import { RunMeasurement, toProgress } from "../metrics/run-measurement.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import { copyLoadOf, noLoad } from "./copy-load.ts";
 import { HistoryWriter } from "./history-writer.ts";
-import { logStatus, phaseOf } from "./status-lines.ts";
+import { logStatus, phaseOf, starting } from "./status-lines.ts";
 import { StatusThrottle } from "./status-throttle.ts";
 import type { MeasurementListener, StatusWatch } from "./status-watch.ts";
 import { TableBoard } from "./table-board.ts";
@@ -49,8 +50,6 @@ export class StatusBoard implements AsyncDisposable {
   readonly tables = new TableBoard();
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryWriter;
-  readonly #log: Log;
-  readonly #now: () => Date;
   readonly #throttleMs: number;
   readonly #termOf: (connectorId: string) => Term | undefined;
 
@@ -60,13 +59,11 @@ export class StatusBoard implements AsyncDisposable {
    */
   constructor(
     history: HistoryStore,
-    log: Log,
-    now: () => Date,
+    private readonly log: Log,
+    private readonly now: () => Date,
     { termOf = () => null, throttleMs = 60_000 }: StatusBoardOptions = {},
   ) {
     this.#history = new HistoryWriter(history, log);
-    this.#log = log;
-    this.#now = now;
     this.#termOf = termOf;
     this.#throttleMs = throttleMs;
   }
@@ -106,7 +103,7 @@ export class StatusBoard implements AsyncDisposable {
       return;
     }
     entry.status = status;
-    entry.nextAttemptAt = retryInMs === undefined ? null : new Date(this.#now().getTime() + retryInMs);
+    entry.nextAttemptAt = retryInMs === undefined ? null : new Date(this.now().getTime() + retryInMs);
     if (!status.state.scheduled) entry.nextSnapshotAt = null;
     const { retry } = status.status;
     if (retry) this.#setRetryError(entry, retry.reason);
@@ -120,7 +117,7 @@ export class StatusBoard implements AsyncDisposable {
 
   /** Records the status now, or later where it is throttled. */
   #recordNew(connectorId: string, entry: Entry, component: HistoryComponent, status: Status): void {
-    const waitMs = entry.throttle.waitMs(component, status, this.#now().getTime());
+    const waitMs = entry.throttle.waitMs(component, status, this.now().getTime());
     if (waitMs > 0) {
       const again = () => this.#recordNew(connectorId, entry, component, status);
       entry.deferred = setTimeout(again, waitMs).unref();
@@ -140,9 +137,9 @@ export class StatusBoard implements AsyncDisposable {
     term = this.#termOf(connectorId),
   ): void {
     if (term === undefined) return;
-    logStatus(this.#log, { connector: connectorId, run: runId }, component, status);
+    logStatus(this.log, { connector: connectorId, run: runId }, component, status);
     const id = Bun.randomUUIDv7();
-    this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now(), term });
+    this.#history.add({ id, connectorId, runId, component, status, createdAt: this.now(), term });
   }
 
   /** Records what happened to the connector at the beginning of a run, whoever holds it. Its status stays. */
@@ -178,17 +175,21 @@ export class StatusBoard implements AsyncDisposable {
     if (!entry) return;
     if (entry.runId === runId) {
       entry.measurement.measured(metrics);
-      const { slot } = metrics;
-      if (slot) for (const watch of this.#watches) watch.measuredSlot?.(connectorId, slot);
+      if (metrics.slot) this.measuredSlot(connectorId, metrics.slot);
     }
     this.listener?.measured(connectorId, metrics);
+  }
+
+  /** What the source keeps of its log for the connector, whether it runs or not. */
+  measuredSlot(connectorId: string, slot: NonNullable<RunMetrics["slot"]>): void {
+    for (const watch of this.#watches) watch.measuredSlot?.(connectorId, slot);
   }
 
   failed(connectorId: string, runId: string, error: MillraceError): void {
     this.listener?.failed(connectorId, error.code);
     const entry = this.#entries.get(connectorId);
     if (entry?.runId === runId)
-      entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
+      entry.lastError = { code: error.code, reason: error.message, at: this.now().toISOString() };
   }
 
   /** Sets all tables that are currently set aside. They stay so while the connector is stopped. */
@@ -219,7 +220,7 @@ export class StatusBoard implements AsyncDisposable {
     const entry = this.#entries.get(connectorId);
     if (!entry) return starting;
     const { measurement } = entry;
-    const [{ total }, now] = [measurement, this.#now()];
+    const [{ total }, now] = [measurement, this.now()];
     const next = entry.nextAttemptAt !== null && entry.nextAttemptAt > now ? entry.nextAttemptAt : null;
     return {
       ...entry.status,
@@ -246,8 +247,10 @@ export class StatusBoard implements AsyncDisposable {
     const entry = this.#entries.get(connectorId);
     const total = entry?.measurement.total;
     if (!entry || !total) return null;
-    const lagSeconds = entry.measurement.lagSeconds(this.#now().getTime());
-    return { ...total, runId: entry.runId, lagSeconds };
+    const lagSeconds = entry.measurement.lagSeconds(this.now().getTime());
+    // The source's log grows while nothing runs, and nobody counts.
+    const lagBytes = stands(entry.status) ? null : total.lagBytes;
+    return { ...total, runId: entry.runId, lagSeconds, lagBytes };
   }
 
   /** Tables of the connector that are being copied, for the first time or as a whole again, and those that wait. */
@@ -295,7 +298,7 @@ export class StatusBoard implements AsyncDisposable {
   /** A failed attempt has set its own error code already. Any other retry is one that the sink makes by itself. */
   #setRetryError(entry: Entry, reason: string): void {
     if (entry.lastError?.reason === reason) return;
-    entry.lastError = { code: "sink_retrying", reason, at: this.#now().toISOString() };
+    entry.lastError = { code: "sink_retrying", reason, at: this.now().toISOString() };
   }
 
   #entry(connectorId: string, runId: string): Entry {
@@ -315,6 +318,3 @@ function cancelDeferred(entry: Entry): void {
   clearTimeout(entry.deferred);
   entry.deferred = undefined;
 }
-
-/** What a run shows until something is reported of it. */
-export const starting: Status = { state: { start: {} }, status: { start: {} } };

@@ -1,7 +1,10 @@
-// A status as a line of the log.
+// A status as a line of the log, and the one that a run begins with.
 
 import type { HistoryComponent, Status } from "../../connector/status.ts";
 import type { Log } from "../../log.ts";
+
+/** What a run shows until something is reported of it. */
+export const starting: Status = { state: { start: {} }, status: { start: {} } };
 
 /** The names of a status' phase and health. */
 export function phaseOf({ state, status }: Status): { readonly state: string; readonly health: string } {

@@ -6,8 +6,8 @@ import type { ConnectorStatus } from "../../connector/status.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Supervisor } from "../supervisor.ts";
 import { sumOfLoads } from "./copy-load.ts";
-import { type MeasuredRun, type StatusBoard, starting } from "./status-board.ts";
-import { phaseOf } from "./status-lines.ts";
+import type { MeasuredRun, StatusBoard } from "./status-board.ts";
+import { phaseOf, starting } from "./status-lines.ts";
 
 export interface Statuses {
   /** `stored`: a run that nobody has reported on yet is starting. */

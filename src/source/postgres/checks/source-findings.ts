@@ -7,7 +7,7 @@ import type { PostgresSourceConfig } from "../../../connector/config/source-conf
 import { slotName } from "../../../connector/connector-id.ts";
 import { type Finding, fine } from "../../../connector/diagnosis.ts";
 import { lossCodes, resumableCodes } from "../../../errors/error-codes.ts";
-import { judgeKeptLog, readKeptLog } from "../slot/kept-log.ts";
+import { examineKeptLog } from "../slot/kept-log.ts";
 import { readSlotState } from "../slot/slot.ts";
 import { judgeSlot } from "../slot/slot-state.ts";
 
@@ -59,9 +59,8 @@ async function examineSlot(
     const commands = ways.map((way) => `millrace connectors ${way} ${connector}`);
     return { about, severity: "failed", finding: error.message, commands };
   }
-  const kept = await readKeptLog(client, name);
-  const { warning } = kept ? judgeKeptLog(name, kept) : { warning: null };
-  if (warning !== null) return { about, severity: "warning", finding: warning, commands: [] };
+  const kept = await examineKeptLog(client, name);
+  if (kept?.warning) return { about, severity: "warning", finding: kept.warning, commands: [] };
   const megabytes = ((kept?.bytes ?? 0) / 1024 ** 2).toFixed(1);
   return fine(about, `${name} is there, and keeps ${megabytes} MB of the log.`);
 }

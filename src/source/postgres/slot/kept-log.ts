@@ -49,6 +49,12 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   return { bytes, safeBytes, isLost, limitBytes, catalogXmin, logEnd: parseLsn(row.end) };
 }
 
+/** What somebody should know of it; null: there is no slot. */
+export async function examineKeptLog(client: Client, slot: string): Promise<KeptLog | null> {
+  const facts = await readKeptLog(client, slot);
+  return facts && judgeKeptLog(slot, facts);
+}
+
 /** Adds a warning that says what to do; null: there is no need. Pure. */
 export function judgeKeptLog(
   slot: string,
@@ -58,9 +64,9 @@ export function judgeKeptLog(
     "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
   if (isLost) {
     const warning =
-      `Replication slot ${slot} is lost: it kept more of the log than max_slot_wal_keep_size (${inGigabytes(limitBytes ?? 0)}). ` +
-      `What is copied now cannot be gone on from. Run: ${raise} Then send the command ReInitialize.`;
-    return { bytes, safeBytes, warning };
+      `Replication slot ${slot} is lost: the server has invalidated it, as it does when more of the log is kept than max_slot_wal_keep_size, ` +
+      "or when a slot was not used for long. The sink will lack changes: millrace doctor tells why, and what to do.";
+    return { bytes, safeBytes: 0, warning };
   }
   if (bytes < (limitBytes === null ? muchBytes : limitBytes * muchOfLimit))
     return { bytes, safeBytes, warning: null };

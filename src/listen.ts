@@ -1,6 +1,7 @@
-// Says why the service cannot listen on its address, and what to do: from the system's error, and from whether somebody answers there.
+// Listens on the service's address. If it cannot, it says why, and what to do: from the system's error, and from whether somebody answers there.
 
 import { connect } from "node:net";
+import type { App } from "./app.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 
 interface ListenAddress {
@@ -10,7 +11,26 @@ interface ListenAddress {
   readonly url: string;
 }
 
-export async function cannotListen(error: unknown, address: ListenAddress): Promise<MillraceError> {
+/** A request may read a catalog, which takes up to a minute. */
+const idleTimeoutSeconds = 90;
+
+/** Throws `invalid_setting` if it cannot. */
+export async function listen(app: App, { host, port }: Pick<ListenAddress, "host" | "port">) {
+  try {
+    // Bun sets SO_REUSEADDR: what is left of earlier connections (TIME_WAIT) does not hold the port.
+    app.listen({ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false });
+  } catch (error) {
+    throw await cannotListen(error, { host, port, url: urlOf(host, port) });
+  }
+  if (!app.server) throw new MillraceError("internal", "The HTTP server did not start.");
+  return app.server;
+}
+
+export function urlOf(host: string, port: number | undefined): string {
+  return `http://${host.includes(":") ? `[${host.replace(/^\[|\]$/g, "")}]` : host}:${port}`;
+}
+
+async function cannotListen(error: unknown, address: ListenAddress): Promise<MillraceError> {
   const code = codeOf(error);
   const isAnswered = code === "EADDRINUSE" && (await answers(address));
   const reason = listenFailure(code, error, address, isAnswered);

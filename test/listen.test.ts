@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { listenFailure } from "../src/listen-failure.ts";
+import { listenFailure } from "../src/listen.ts";
 
 let directory: string;
 beforeAll(async () => {
