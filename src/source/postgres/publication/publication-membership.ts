@@ -25,6 +25,8 @@ export interface Published {
 const firstUserOid = 16_384;
 /** Separates the storage in a fingerprint: the OID of the TOAST table, 0 for none, and the file. */
 const storageSeparator = " in ";
+/** Stands before each link to a partition in a fingerprint. */
+const linkMark = "@";
 
 const publicationsQuery = `
 select pubname as name, oid::int8::float8 as oid, pubviaroot as "viaRoot",
@@ -38,18 +40,10 @@ from pg_publication where pubname = any ($1::text[]) order by pubname`;
  * option is set, even for a moment, and not when members come or go.
  */
 const tableMembers = `
-select r.oid::text || '/' || p.xmin::text as membership, member.relid, member.relid = r.prrelid as is_listed
+select r.oid::text || '/' || p.xmin::text as membership, r.prrelid as relid, true as is_listed, '' as links
 from pg_publication p
 join pg_publication_rel r on r.prpubid = p.oid
-cross join lateral (
-  select r.prrelid as relid union select relid::oid from pg_partition_tree(r.prrelid)
-) member
-where p.pubname = any ($1::text[])
-union all
-select 'all ' || p.oid::text || '/' || p.xmin::text, c.oid, false
-from pg_publication p cross join pg_class c
-where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'
-  and c.oid >= ${firstUserOid}`;
+where p.pubname = any ($1::text[])`;
 
 /**
  * A table may leave the schema for a while. That rewrites the catalog row of its primary key; without one, the row of
@@ -57,7 +51,7 @@ where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p'
  */
 const schemaMembers = `
 union all
-select 'schema ' || n.oid::text || ' ' || coalesce(key.xmin, own.xmin)::text || '/' || p.xmin::text, c.oid, false
+select 'schema ' || n.oid::text || ' ' || coalesce(key.xmin, own.xmin)::text || '/' || p.xmin::text, c.oid, false, ''
 from pg_publication p
 join pg_publication_namespace n on n.pnpubid = p.oid
 join pg_class c on c.relnamespace = n.pnnspid and c.relkind in ('r', 'p') and c.relpersistence = 'p'
@@ -65,14 +59,34 @@ left join pg_constraint key on key.conrelid = c.oid and key.contype = 'p'
 left join pg_type own on own.oid = c.reltype
 where p.pubname = any ($1::text[])`;
 
+/** Of all tables each partition is a member by itself. */
+const allMembers = `
+select 'all ' || p.oid::text || '/' || p.xmin::text, c.oid, false, ''
+from pg_publication p cross join pg_class c
+where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+  and c.oid >= ${firstUserOid}`;
+
 /**
+ * A partition that is no member by itself is one as long as it is attached: the xmin of each link up to the member is
+ * of the transaction that attached it.
+ *
  * A table that no publication lists by itself can be made unlogged and logged again. Each of both gives it other files,
  * and another TOAST table if it has one; TRUNCATE and VACUUM FULL keep the TOAST table.
  */
 const membershipsQuery = (members: string) => `
-select m.relid::int8::float8 as id, string_agg(m.membership, ' ' order by m.membership)
+with recursive member as (
+  ${members}
+  union all
+  select member.membership, i.inhrelid, false, member.links || '${linkMark}' || i.xmin::text
+  from member
+  join pg_inherits i on i.inhparent = member.relid and not i.inhdetachpending
+  join pg_class c on c.oid = i.inhrelid and c.relispartition
+)
+select m.relid::int8::float8 as id, coalesce(
+      string_agg(m.membership, ' ' order by m.membership) filter (where m.links = ''),
+      string_agg(m.membership || m.links, ' ' order by m.membership, m.links))
     || case when bool_or(m.is_listed) then '' else '${storageSeparator}' || c.reltoastrelid::text || ' ' || c.relfilenode::text end as membership
-from (${members}) m join pg_class c on c.oid = m.relid
+from (select * from member union all ${allMembers}) m join pg_class c on c.oid = m.relid
 group by m.relid, c.reltoastrelid, c.relfilenode order by m.relid`;
 
 /** Publications of whole schemas exist since version 15. */
@@ -95,7 +109,7 @@ export function publishedFingerprint({ publications, memberships }: Published): 
 }
 
 /** How a table's membership was interrupted, or may have been. */
-export type Interruption = "altered" | "removed" | "rewritten";
+export type Interruption = "altered" | "detached" | "removed" | "rewritten";
 
 /** `recorded`: the table's membership when its changes were known to be published. Null: no interruption. */
 export function interruptionSince(
@@ -105,8 +119,13 @@ export function interruptionSince(
   if (recorded === undefined || recorded === membership) return null;
   if (membership === undefined) return "removed";
   const [before = "", storageBefore] = recorded.split(storageSeparator);
-  const [now = "", storageNow] = membership.split(storageSeparator);
-  if (before !== now) return membersOf(before) === membersOf(now) ? "altered" : "removed";
+  const [withLinks = "", storageNow] = membership.split(storageSeparator);
+  // Records of earlier versions have no links.
+  const now = before.includes(linkMark) ? withLinks : withoutLinks(withLinks);
+  if (before !== now) {
+    if (membersOf(before) === membersOf(now)) return "altered";
+    return withoutLinks(before) === withoutLinks(now) ? "detached" : "removed";
+  }
   return isSameStorage(storageBefore, storageNow) ? null : "rewritten";
 }
 
@@ -125,6 +144,10 @@ export function isSameMembership(
 
 function membersOf(membership: string): string {
   return membership.replaceAll(/\/\d+/g, "");
+}
+
+function withoutLinks(membership: string): string {
+  return membership.replaceAll(new RegExp(`${linkMark}\\d+`, "g"), "");
 }
 
 /** The same file: the table was not rewritten. The same TOAST table: it was not rewritten by ALTER TABLE. */

@@ -214,6 +214,11 @@ function describeInterruption(
 ): string {
   const names = listedNames(tables.map(({ relation }) => qualifiedName(relation)));
   switch (interruption) {
+    case "detached":
+      return (
+        `Somebody detached ${names} from a partitioned table of publication ${publications}, for a while at least: ` +
+        "copied again, as the changes in between are missing."
+      );
     case "removed":
       return (
         `Somebody took ${names} out of publication ${publications}, for a while at least: ` +
