@@ -144,7 +144,7 @@ export class PostgresSource implements Source {
     const tables = this.#silentChanges.withCoverage(this.#generated.withCoverage(carried));
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
-    await this.#excluded.read(client, tables);
+    await this.#excluded.read(client, tables, this.#publications.unpublishable);
     this.#shapes.tablesRead(tables);
     this.#names = names;
     this.#registry?.addTableNames(names);

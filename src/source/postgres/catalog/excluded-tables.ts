@@ -35,22 +35,27 @@ export class ExcludedTables {
 
   constructor(private readonly exclusion: Exclusion) {}
 
-  /** `taken`: the tables that the connector takes. */
+  /** `taken`: the tables that the connector takes. `unpublishable`: OIDs of tables that its role may not publish. */
   async read(
     client: Client,
     taken: readonly { readonly relation: { readonly id: number } }[],
+    unpublishable: readonly number[] = [],
   ): Promise<void> {
     const { rows } = await client.query<TableRow>(tablesQuery);
     const ids = new Set(taken.map(({ relation }) => relation.id));
     this.tables = rows.flatMap((row) => {
-      const reason = ids.has(row.id) ? null : reasonOf(row, this.exclusion);
+      const reason = ids.has(row.id) ? null : reasonOf(row, this.exclusion, unpublishable);
       return reason === null ? [] : [{ id: row.id, schema: row.schema, name: row.name, reason }];
     });
   }
 }
 
 /** Null: it is a part of another table, or has come since the tables were read. */
-function reasonOf(table: TableRow, { selection, partitionsAsRoot, publication }: Exclusion): string | null {
+function reasonOf(
+  table: TableRow,
+  { selection, partitionsAsRoot, publication }: Exclusion,
+  unpublishable: readonly number[],
+): string | null {
   if (partitionsAsRoot && table.is_partition) return null;
   if (!selection.includesTable(table.schema, table.name))
     return "The connector's catalog does not select it.";
@@ -59,5 +64,6 @@ function reasonOf(table: TableRow, { selection, partitionsAsRoot, publication }:
     return "It is unlogged: Postgres does not log its changes. ALTER TABLE … SET LOGGED changes that.";
   if (table.is_partitioned && !partitionsAsRoot)
     return "It has no rows of its own: its partitions are tables of their own, as partitions_as_root is false.";
+  if (unpublishable.includes(table.id)) return "The connector's role may not publish it.";
   return publication === null ? null : `Publication ${publication} does not contain it.`;
 }

@@ -6,6 +6,7 @@ import { describePostgresError, sqlStateOf } from "../../../connection/postgres-
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { orExclude } from "../publication/unpublished-wording.ts";
 
 /**
  * The names of more tables than this make no sentence; then the statement is for all tables, which takes a superuser.
@@ -43,15 +44,36 @@ interface PublicationRights {
   readonly user: string;
   readonly database: string;
   readonly mayCreate: boolean;
-  /** Owners of the tables that the role does not own. */
-  readonly owners: readonly string[];
 }
 
 const rightsQuery = `
 select current_user as "user", current_database() as database,
-  has_database_privilege(current_database(), 'CREATE') as "mayCreate",
-  coalesce((select json_agg(distinct pg_get_userbyid(c.relowner)) from pg_class c
-    where c.oid = any ($1::oid[]) and not pg_has_role(c.relowner, 'USAGE')), '[]') as owners`;
+  has_database_privilege(current_database(), 'CREATE') as "mayCreate"`;
+
+/** A table that the role may not publish. */
+export interface UnpublishableTable extends PublishableTable {
+  readonly owner: string;
+  /** What allows it. */
+  readonly sql: string;
+}
+
+/** To look a table up, a publication needs its schema as well. A privilege is null of what was dropped meanwhile. */
+const unpublishableQuery = `
+select c.oid::int8::float8 as id, n.nspname as schema, c.relname as name, pg_get_userbyid(c.relowner) as owner,
+  concat_ws(' ', case when not pg_has_role(c.relowner, 'USAGE') then format('ALTER TABLE %I.%I OWNER TO %I;', n.nspname, c.relname, current_user) end,
+    case when not has_schema_privilege(n.oid, 'USAGE') then format('GRANT USAGE ON SCHEMA %I TO %I;', n.nspname, current_user) end) as sql
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.oid = any ($1::oid[]) and not (pg_has_role(c.relowner, 'USAGE') and has_schema_privilege(n.oid, 'USAGE'))
+order by n.nspname, c.relname`;
+
+/** Those of the tables with these OIDs that the role may not publish. */
+export async function readUnpublishable(
+  client: Client,
+  ids: readonly number[],
+): Promise<readonly UnpublishableTable[]> {
+  if (ids.length === 0) return [];
+  return (await client.query<UnpublishableTable>(unpublishableQuery, [ids])).rows;
+}
 
 interface TableName {
   readonly schema: string;
@@ -81,34 +103,37 @@ export async function describePublicationDenial(
     );
   }
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return describePostgresError(error, "source");
-  const { rows } = await client.query<PublicationRights>(rightsQuery, [tables.map(({ id }) => id)]);
+  const ids = tables.map(({ id }) => id);
+  const unpublishable = await readUnpublishable(client, ids);
+  const { rows } = await client.query<PublicationRights>(rightsQuery);
   const rights = rows[0];
   if (!rights) throw new Error("a query without FROM gave no row");
-  return denied(publicationRemedy(rights, tables, viaRoot), error);
+  return denied(publicationRemedy(rights, unpublishable, tables, viaRoot), error);
 }
 
 function publicationRemedy(
   rights: PublicationRights,
+  unpublishable: readonly UnpublishableTable[],
   tables: readonly PublishableTable[],
   viaRoot: boolean,
 ): string {
   const role = escapeIdentifier(rights.user);
-  if (rights.owners.length === 0 && !rights.mayCreate) {
+  if (unpublishable.length === 0 && !rights.mayCreate) {
     return (
       `Role ${rights.user} may not make a publication in this database: ` +
       `GRANT CREATE ON DATABASE ${escapeIdentifier(rights.database)} TO ${role};`
     );
   }
-  if (rights.owners.length === 0) {
+  if (unpublishable.length === 0) {
     return (
       `The connector's publication belongs to another role than ${rights.user}: log in as that role, or let it run ` +
       `DROP PUBLICATION, and begin anew with the command ReInitialize.`
     );
   }
   return (
-    `Role ${rights.user} does not own every selected table, and only an owner can publish a table. Let the owner ` +
-    `(${rights.owners.join(", ")}) make a publication, and name it in publication_name: ` +
-    ownersPublication(tables, viaRoot)
+    `Role ${rights.user} may not publish every selected table: only its owner can, with USAGE on the schema. Let the owner ` +
+    `(${[...new Set(unpublishable.map(({ owner }) => owner))].join(", ")}) make a publication, and name it in publication_name: ` +
+    `${ownersPublication(tables, viaRoot)} ${orExclude(unpublishable)}`
   );
 }
 

@@ -4,6 +4,7 @@
 import { escapeIdentifier, escapeLiteral } from "pg";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { Finding } from "../../../connection/validation-log.ts";
+import { orExclude } from "../publication/unpublished-wording.ts";
 import { createPublicationSql } from "./privileges.ts";
 import {
   type LongTransaction,
@@ -58,7 +59,7 @@ export function checkPublicationPrivilege(
     type: "failed",
     reason:
       foreign.length > 0
-        ? `Only a table's owner can publish it, and the role does not own ${listedTables(foreign)}. Let the owner make a publication, and name it in publication_name.`
+        ? `Only a table's owner can publish it, and the role does not own ${listedTables(foreign)}. Let the owner make a publication, and name it in publication_name. ${orExclude(foreign)}`
         : "The role may not make a publication in this database.",
     commands: [...(server.mayCreatePublication ? [] : [grant]), ...(foreign.length > 0 ? [create] : [])],
   };

@@ -8,8 +8,9 @@ import type { PostgresSourceConfig } from "../../../connector/config/source-conf
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SourceContext } from "../../source.ts";
 import { namedTables } from "../catalog/named-tables.ts";
-import { listedNames } from "../checks/table-wording.ts";
+import { readUnpublishable } from "../checks/privileges.ts";
 import type { SourceTable } from "../shapes/table-shapes.ts";
+import { describeInterruption } from "./interruption-wording.ts";
 import { type KnownMembers, publishedTables, readMembers } from "./named-publication.ts";
 import {
   type Alteration,
@@ -27,6 +28,7 @@ import {
   publishedFingerprint,
   readPublished,
 } from "./publication-membership.ts";
+import { unpublishableWarning } from "./unpublished-wording.ts";
 
 /** Key of the state of the service's own publications after it altered them last. */
 const ownPublicationsKey = "publications";
@@ -43,6 +45,8 @@ export class SourcePublications {
   #published: Published = { publications: [], memberships: new Map() };
   /** Members of the user's publication; null: they have not been read yet. */
   #members: KnownMembers | null = null;
+  /** OIDs of tables that the last read has left out, as the role may not publish them. */
+  unpublishable: readonly number[] = [];
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -61,7 +65,8 @@ export class SourcePublications {
 
   /**
    * The tables whose changes are published, or will be after `publish`. A table that was out of the publications since
-   * its membership was recorded counts as unpublished.
+   * its membership was recorded counts as unpublished. Once the service has made its own publications, a table that the
+   * role may not publish is left out with a warning. Before, `publish` throws.
    *
    * Throws `publication_missing` and `publication_mismatch`.
    */
@@ -72,7 +77,7 @@ export class SourcePublications {
     if (this.named === null && recorded !== undefined) requireUntouched(recorded, published);
     const tables =
       this.named === null
-        ? await withOwnCoverage(client, this.slot, shapes)
+        ? await this.#publishable(client, await withOwnCoverage(client, this.slot, shapes))
         : await this.#readNamed(client, this.named, shapes);
     const byInterruption = Map.groupBy(tables, (table) => this.#interruption(table));
     this.#warnOfInterruptions(byInterruption);
@@ -99,21 +104,37 @@ export class SourcePublications {
     for (const key of state.keys().filter(isGone)) state.set(key, null);
   }
 
+  /** A table that is published as it is to be stays so, whoever owns it by now. */
+  async #publishable(client: Client, tables: readonly SourceTable[]): Promise<readonly SourceTable[]> {
+    const isFirst = this.context.state.get(ownPublicationsKey) === undefined;
+    const plan = isFirst ? [] : await this.#plan(client, this.#published, tables);
+    const planned = new Set(plan.flatMap((alteration) => alteration.tables));
+    const ids = tables.map(({ relation }) => relation.id).filter((id) => planned.has(id));
+    const left = await readUnpublishable(client, ids);
+    this.context.events.warning("publication", left.length > 0 ? unpublishableWarning(left) : null);
+    this.unpublishable = left.map(({ id }) => id);
+    const isLeft = new Set(this.unpublishable);
+    return tables.filter(({ relation }) => !isLeft.has(relation.id));
+  }
+
+  /** The statements that publish `tables`. */
+  #plan(client: Client, { publications }: Published, tables: readonly SourceTable[]) {
+    return planPublications(client, this.slot, publications, tables, this.config.partitions_as_root);
+  }
+
   /** Alterations by somebody else meanwhile must not be undone unnoticed: see `requireUndisturbed`. */
   async #publishOwn(client: Client, tables: readonly SourceTable[]): Promise<Published> {
     const { partitions_as_root: viaRoot } = this.config;
-    const planFrom = ({ publications }: Published) =>
-      planPublications(client, this.slot, publications, tables, viaRoot);
     const seen = this.#published;
     // The plan first: an earlier alteration is in both the plan and `before`, a later one is in neither.
-    const plan = await planFrom(seen);
+    const plan = await this.#plan(client, seen, tables);
     const before = await readPublished(client, this.names);
     requireSeen(seen, before, tables);
     if (plan.length === 0) return before;
     return await alterPublications(client, plan, tables, viaRoot, async () => {
       const after = await readPublished(client, this.names);
       requireUndisturbed(before, after, plan, tables);
-      if ((await planFrom(after)).length > 0) throw alteredMeanwhile();
+      if ((await this.#plan(client, after, tables)).length > 0) throw alteredMeanwhile();
       return after;
     });
   }
@@ -142,6 +163,8 @@ export class SourcePublications {
   async areChanged(client: Client): Promise<boolean> {
     const published = await readPublished(client, this.names);
     if (publishedFingerprint(published) !== publishedFingerprint(this.#published)) return true;
+    const left = await readUnpublishable(client, this.unpublishable);
+    if (left.length < this.unpublishable.length) return true;
     // Whoever prevented the last read by a lock may have released it.
     return this.named !== null && this.#members?.isCurrent === false
       ? await readMembers(client, this.named).then(() => true, rethrowUnlessLocked)
@@ -205,38 +228,6 @@ export class SourcePublications {
 function rethrowUnlessLocked(error: unknown): false {
   if (error instanceof MillraceError && error.code === "table_unreadable") return false;
   throw error;
-}
-
-function describeInterruption(
-  interruption: Interruption,
-  publications: string,
-  tables: readonly SourceTable[],
-): string {
-  const names = listedNames(tables.map(({ relation }) => qualifiedName(relation)));
-  switch (interruption) {
-    case "detached":
-      return (
-        `Somebody detached ${names} from a partitioned table of publication ${publications}, for a while at least: ` +
-        "copied again, as the changes in between are missing."
-      );
-    case "removed":
-      return (
-        `Somebody took ${names} out of publication ${publications}, for a while at least: ` +
-        "copied again, as the changes in between are missing."
-      );
-    case "altered":
-      return (
-        `Publication ${publications} was altered, or may have been: ${names} copied again, ` +
-        "as changes that it did not publish for a while are missing."
-      );
-    case "rewritten":
-      return (
-        `${names} got other files: copied again, as changes are missing if it was made unlogged for a while. ` +
-        `Postgres lets nobody do so with a table that publication ${publications} lists by its name.`
-      );
-    default:
-      return interruption satisfies never;
-  }
 }
 
 function asUnpublished(table: SourceTable): SourceTable {

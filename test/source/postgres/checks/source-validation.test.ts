@@ -165,6 +165,8 @@ test("missing privileges are reported one after the other, each with the SQL tha
   ]);
   await server.query(select.join("\n"), "guarded");
 
+  const unowned = findTest(await validate({ ...source, ...role }), "Permission Publication");
+  expect(unowned.status.Failed?.reason).toContain("or exclude it in source.postgres");
   const publication = await failing("Permission Publication");
   expect(publication.at(-1)).toBe(`CREATE PUBLICATION "millrace" FOR TABLE "Odd ""schema"."T'able";`);
   const viaRoot = await validate({ ...source, ...role, partitions_as_root: true });
