@@ -1,5 +1,5 @@
-// Watches how much WAL the source retains for a run: now and then, and often while nothing is acknowledged because tables are copied or the
-// sink takes nothing.
+// Watches how much WAL the source retains for a run: now and then, and often while it is dangerously much, or while nothing is acknowledged
+// because tables are copied or the sink takes nothing.
 
 import { sharedInterval } from "../measure/shared-interval.ts";
 import type { KeptLog, Source } from "../source/source.ts";
@@ -40,12 +40,13 @@ export class LogWatch implements Disposable {
     this.#isAsking = true;
     try {
       const isWorth = this.isWorthAsking();
-      const isAsked = isWorth || this.#checks++ % idleChecks === 0;
+      const isAsked = isWorth || this.#reported !== null || this.#checks++ % idleChecks === 0;
       const kept = isAsked ? await this.source.keptLog() : null;
       if (this.#isOver) return;
-      if (isAsked) this.slot = kept && slotLog(kept);
       this.bytes = isWorth ? (kept?.bytes ?? null) : null;
-      this.#report(isWorth ? (kept?.warning ?? null) : null);
+      if (!isAsked) return;
+      this.slot = kept && slotLog(kept);
+      this.#report(kept?.warning ?? null);
     } catch {
       // A failed check is no failure of the run: copies and the stream notice by themselves that the server is gone.
     } finally {

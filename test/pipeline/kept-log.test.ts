@@ -35,6 +35,35 @@ test("what a copy makes the slot keep is told, and warned of before it is lost",
   await rig.stop();
 });
 
+test("a transaction that stays open makes the slot keep the log though the sink has all of it: it is named, and how to end it", async () => {
+  const settings = { fsync: "off", max_slot_wal_keep_size: "128MB", max_prepared_transactions: 5 };
+  await using server = await PostgresServer.start({ settings });
+  const table = "create table t (id int primary key)";
+  await using rig = await PipelineRig.streaming(server, "open", { source: table });
+  await rig.source("begin; insert into t values (1); prepare transaction 'it''s'");
+  await using session = await rig.sourceSession();
+  await session.query("begin; insert into t values (2)");
+  const { rows } = await session.query<{ pid: number }>("select pg_backend_pid() as pid");
+  for (let i = 0; i < 8; i++) {
+    await rig.source("select pg_logical_emit_message(false, 'load', repeat('x', 10000000))");
+  }
+  await rig.source("insert into t values (3)");
+  await rig.expectEqual();
+  const warnedOf = (text: string) => () => {
+    const { phase, health } = rig.phases.at(-1)!;
+    return phase.name === "realtime" && health.kind === "warning" && health.reason.includes(text);
+  };
+  const rollback = `If it was forgotten, in database ${rig.sourceDatabase}: ROLLBACK PREPARED 'it''s';`;
+  await waitFor("the prepared one", warnedOf(rollback));
+  await rig.source("rollback prepared 'it''s'");
+  const terminate = `SELECT pg_terminate_backend(${rows[0]!.pid});`;
+  await waitFor("the session's", warnedOf(terminate));
+  expect(rig.warnings.at(-1)).toContain("With more than max_slot_wal_keep_size (0.13 GB) the slot is lost");
+  await session.query("rollback");
+  await waitFor("its end", () => rig.phases.at(-1)?.health.kind === "heartbeat");
+  await rig.stop();
+});
+
 test("how far the sink is behind is told also of what is logged while the source waits for it", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   const tables = "create table t (id int primary key, v text)";
@@ -55,14 +84,23 @@ test("how far the sink is behind is told also of what is logged while the source
 });
 
 test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {
-  const judged = (bytes: number, limitBytes: number | null, isLost = false) =>
-    judgeKeptLog("s", { bytes, safeBytes: null, limitBytes, isLost });
-  const warningOf = (...facts: Parameters<typeof judged>) => judged(...facts).warning;
-  expect(warningOf(9.9 * 1024 * megabyte, null)).toBeNull();
-  expect(warningOf(10 * 1024 * megabyte, null)).toContain("keeps 10 GB of the source's log");
-  expect(warningOf(49 * megabyte, 100 * megabyte)).toBeNull();
-  expect(warningOf(50 * megabyte, 100 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
-  expect(warningOf(0, 100 * megabyte, true)).toContain("is lost");
+  const facts = {
+    safeBytes: null,
+    limitBytes: 100 * megabyte,
+    isLost: false,
+    isAcknowledged: false,
+    writer: null,
+  };
+  const judged = (bytes: number, others: Partial<typeof facts> | { limitBytes: null } = {}) =>
+    judgeKeptLog("s", { ...facts, bytes, ...others });
+  const warningOf = (...about: Parameters<typeof judged>) => judged(...about).warning;
+  expect(warningOf(9.9 * 1024 * megabyte, { limitBytes: null })).toBeNull();
+  expect(warningOf(10 * 1024 * megabyte, { limitBytes: null })).toContain("keeps 10 GB of the source's log");
+  expect(warningOf(49 * megabyte)).toBeNull();
+  expect(warningOf(50 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
+  expect(warningOf(0, { isLost: true })).toContain("is lost");
+  // The server releases it by itself, as after a copy.
+  expect(warningOf(50 * megabyte, { isAcknowledged: true })).toBeNull();
   // Nothing is left of what might have been written.
-  expect(judged(0, null, true).safeBytes).toBe(0);
+  expect(judged(0, { isLost: true }).safeBytes).toBe(0);
 });

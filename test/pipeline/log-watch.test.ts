@@ -21,7 +21,7 @@ function watched(look: (looks: number) => Promise<KeptLog | null>, isWorthAsking
   return { seen, watch };
 }
 
-test("a warning is told once, and taken back when a look finds it over, or nothing is waited for any more", async () => {
+test("a warning is told once, and taken back when a look finds it over, whether the work needs the look or not", async () => {
   let isWork = true;
   let kept = much;
   const { seen, watch } = watched(
@@ -31,14 +31,27 @@ test("a warning is told once, and taken back when a look finds it over, or nothi
   using _watch = watch;
   await waitFor("some looks", () => seen.looks >= 4);
   expect(seen.told).toEqual([much.warning]);
+  isWork = false;
+  const looks = seen.looks;
+  await waitFor("more looks", () => seen.looks >= looks + 2);
+  expect(seen.told).toEqual([much.warning]);
+  expect(watch.bytes).toBeNull();
   kept = little;
   await waitFor("the end", () => seen.told.length === 2);
   kept = much;
   await waitFor("another", () => seen.told.length === 3);
-  isWork = false;
-  await waitFor("its end", () => seen.told.length === 4);
-  expect(seen.told).toEqual([much.warning, null, much.warning, null]);
-  expect(watch.bytes).toBeNull();
+  expect(seen.told).toEqual([much.warning, null, much.warning]);
+});
+
+test("while a warning stands every look is made, so that its end is told soon", async () => {
+  const { seen, watch } = watched(
+    async () => much,
+    () => false,
+  );
+  using _watch = watch;
+  let checks = 0;
+  while (checks++ < 5) await watch.check();
+  expect(seen.looks).toBeGreaterThanOrEqual(5);
 });
 
 test("what the slot keeps is asked now and then, though nobody needs it", async () => {

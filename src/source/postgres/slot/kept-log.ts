@@ -1,10 +1,11 @@
 // Measures how much WAL the connector's slot retains, and warns when it becomes dangerous. It grows during a copy,
-// because nothing is acknowledged meanwhile.
+// because nothing is acknowledged meanwhile, and while a transaction stays open at the source.
 // https://www.postgresql.org/docs/current/view-pg-replication-slots.html
 
 import type { Client } from "pg";
 import { type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { KeptLog } from "../../source.ts";
+import { describeOldestWriter } from "./oldest-writer.ts";
 import { logEndSql } from "./slot.ts";
 
 export interface KeptLogFacts {
@@ -14,6 +15,10 @@ export interface KeptLogFacts {
   readonly isLost: boolean;
   /** `max_slot_wal_keep_size`; null: no limit. */
   readonly limitBytes: number | null;
+  /** The sink has most of it. */
+  readonly isAcknowledged: boolean;
+  /** The transaction for which the slot keeps all the same; null: there is none, or it is not asked for. */
+  readonly writer: string | null;
   readonly catalogXmin: number | null;
   readonly logEnd: Lsn;
 }
@@ -28,6 +33,7 @@ const muchOfLimit = 0.5;
 export async function readKeptLog(client: Client, slot: string): Promise<KeptLogFacts | null> {
   const { rows } = await client.query<{
     bytes: number;
+    unacknowledged: number;
     safe: number | null;
     is_lost: boolean;
     limit_mb: number;
@@ -36,6 +42,7 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   }>(
     `select coalesce((${logEndSql})::text, '0/0') as end,
        coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
+       coalesce(pg_wal_lsn_diff(${logEndSql}, confirmed_flush_lsn), 0)::float8 as unacknowledged,
        safe_wal_size::float8 as safe, catalog_xmin::text::float8 as xmin,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
      from pg_replication_slots where slot_name = $1`,
@@ -46,7 +53,14 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
   const { safe: safeBytes, is_lost: isLost, xmin: catalogXmin } = row;
   const bytes = Math.max(0, row.bytes);
-  return { bytes, safeBytes, isLost, limitBytes, catalogXmin, logEnd: parseLsn(row.end) };
+  const isAcknowledged = row.unacknowledged < bytes / 2;
+  const writer = isAcknowledged && isMuch(bytes, limitBytes) ? await describeOldestWriter(client) : null;
+  const logEnd = parseLsn(row.end);
+  return { bytes, safeBytes, isLost, limitBytes, isAcknowledged, writer, catalogXmin, logEnd };
+}
+
+function isMuch(bytes: number, limitBytes: number | null): boolean {
+  return bytes >= (limitBytes === null ? muchBytes : limitBytes * muchOfLimit);
 }
 
 /** What somebody should know of it; null: there is no slot. */
@@ -58,7 +72,14 @@ export async function examineKeptLog(client: Client, slot: string): Promise<Kept
 /** Adds a warning that says what to do; null: there is no need. Pure. */
 export function judgeKeptLog(
   slot: string,
-  { bytes, safeBytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd" | "catalogXmin">,
+  {
+    bytes,
+    safeBytes,
+    isLost,
+    limitBytes,
+    isAcknowledged,
+    writer,
+  }: Omit<KeptLogFacts, "logEnd" | "catalogXmin">,
 ): KeptLog {
   const raise =
     "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
@@ -68,14 +89,15 @@ export function judgeKeptLog(
       "or when a slot was not used for long. The sink will lack changes: millrace doctor tells why, and what to do.";
     return { bytes, safeBytes: 0, warning };
   }
-  if (bytes < (limitBytes === null ? muchBytes : limitBytes * muchOfLimit))
-    return { bytes, safeBytes, warning: null };
-  const kept = `Replication slot ${slot} keeps ${inGigabytes(bytes)} of the source's log`;
-  const warning =
+  const isReleasedSoon = isAcknowledged && writer === null;
+  if (isReleasedSoon || !isMuch(bytes, limitBytes)) return { bytes, safeBytes, warning: null };
+  const why = writer === null ? "until the sink has what comes before." : `for ${writer}`;
+  const danger =
     limitBytes === null
-      ? `${kept}, until the sink has what comes before: see to it that the source's disk has room.`
-      : `${kept}; with more than max_slot_wal_keep_size (${inGigabytes(limitBytes)}) it is lost, and everything is to be copied again. Run: ${raise}`;
-  return { bytes, safeBytes, warning };
+      ? "See to it that the source's disk has room."
+      : `With more than max_slot_wal_keep_size (${inGigabytes(limitBytes)}) the slot is lost, and everything is to be copied again. Run: ${raise}`;
+  const kept = `Replication slot ${slot} keeps ${inGigabytes(bytes)} of the source's log`;
+  return { bytes, safeBytes, warning: `${kept} ${why} ${danger}` };
 }
 
 function inGigabytes(bytes: number): string {

@@ -107,7 +107,7 @@ function invalidation({ invalidationReason, maxSlotWalKeepSize }: SlotState): st
       return "wal_level was lowered at the primary. Run ALTER SYSTEM SET wal_level = 'logical'; there, and restart it.";
     default:
       return (
-        `the server removed the log it needs, because the connector was behind by more than max_slot_wal_keep_size (${maxSlotWalKeepSize}). ` +
+        `the server removed the log it needs, because the connector was behind, or a transaction had been open, for more than max_slot_wal_keep_size (${maxSlotWalKeepSize}). ` +
         "Raise it, or lift it: ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();"
       );
   }

@@ -335,7 +335,9 @@ test("each invalidation reason says how to avoid the next one", () => {
   const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n };
   const reason = (invalidationReason: string | null) =>
     judgeSlot("s", { ...lost, invalidationReason }, checkpoint)?.message ?? "";
-  expect(reason(null)).toContain("max_slot_wal_keep_size (1GB)");
+  expect(reason(null)).toContain(
+    "or a transaction had been open, for more than max_slot_wal_keep_size (1GB)",
+  );
   expect(reason("idle_timeout")).toContain("ALTER SYSTEM SET idle_replication_slot_timeout = 0;");
   expect(reason("rows_removed")).toContain("hot_standby_feedback = on");
   expect(reason("wal_level_insufficient")).toContain("wal_level = 'logical'");
