@@ -1,7 +1,7 @@
 // While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
 
 import { expect, test } from "bun:test";
-import { judgeKeptLog } from "../../src/source/postgres/slot/kept-log.ts";
+import { judgeKeptLog, type KeptLogFacts } from "../../src/source/postgres/slot/kept-log.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -64,6 +64,33 @@ test("a transaction that stays open makes the slot keep the log though the sink 
   await rig.stop();
 });
 
+test("from version 18 on a slot that is idle for too long amid the first copies is lost: the warning names that setting, and Resume works", async () => {
+  const settings = { fsync: "off", idle_replication_slot_timeout: "1s" };
+  await using server = await PostgresServer.start({ major: 18, settings });
+  await using rig = await PipelineRig.create(server, "idle", { isSupervised: true });
+  await rig.source("create table t (id int primary key); insert into t select generate_series(1, 10)");
+  const held = Promise.withResolvers<void>();
+  rig.copiesHeld = held.promise;
+  rig.start();
+  await waitFor("the copy", () => rig.progress?.snapshot.copying === 1);
+  const warning = await waitFor("the warning", async () => {
+    await rig.source("checkpoint");
+    return rig.warnings.find((reason) => reason.includes("is lost"));
+  });
+  expect(warning).toContain("idle (stopped, or copying) for longer than idle_replication_slot_timeout");
+  expect(warning).toContain("ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();");
+  expect(warning).not.toContain("max_slot_wal_keep_size");
+  held.resolve();
+  expect(await rig.ended()).toMatchObject({ code: "slot_invalidated" });
+  await rig.source("alter system set idle_replication_slot_timeout = 0");
+  await rig.source("select pg_reload_conf()");
+  await rig.source("insert into t values (11)");
+  rig.resumes = true;
+  rig.start();
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("how far the sink is behind is told also of what is logged while the source waits for it", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   const tables = "create table t (id int primary key, v text)";
@@ -87,20 +114,20 @@ test("it is much from half of the server's limit on, or from 10 GB where there i
   const facts = {
     safeBytes: null,
     limitBytes: 100 * megabyte,
-    isLost: false,
+    lostBy: null,
     isAcknowledged: false,
     writer: null,
   };
-  const judged = (bytes: number, others: Partial<typeof facts> | { limitBytes: null } = {}) =>
+  const judged = (bytes: number, others: Partial<KeptLogFacts> = {}) =>
     judgeKeptLog("s", { ...facts, bytes, ...others });
   const warningOf = (...about: Parameters<typeof judged>) => judged(...about).warning;
   expect(warningOf(9.9 * 1024 * megabyte, { limitBytes: null })).toBeNull();
   expect(warningOf(10 * 1024 * megabyte, { limitBytes: null })).toContain("keeps 10 GB of the source's log");
   expect(warningOf(49 * megabyte)).toBeNull();
   expect(warningOf(50 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
-  expect(warningOf(0, { isLost: true })).toContain("is lost");
+  expect(warningOf(0, { lostBy: "wal_removed" })).toContain("more than max_slot_wal_keep_size (0.10 GB)");
   // The server releases it by itself, as after a copy.
   expect(warningOf(50 * megabyte, { isAcknowledged: true })).toBeNull();
   // Nothing is left of what might have been written.
-  expect(judged(0, { isLost: true }).safeBytes).toBe(0);
+  expect(judged(0, { lostBy: "wal_removed" }).safeBytes).toBe(0);
 });

@@ -9,14 +9,16 @@ import { PostgresServer } from "./postgres-server.ts";
 /** The standby's own slot at the primary, which keeps the log that it still needs. */
 export const standbySlot = "standby";
 
-/** It follows `primary` when this resolves. `settings` over what a standby needs. */
+/** It follows `primary` when this resolves. `settings` over what a standby needs. `major`: the primary's version. */
 export async function startStandby(
   primary: PostgresServer,
   settings: Readonly<Record<string, string>> = {},
+  major?: number,
 ): Promise<PostgresServer> {
   await primary.query(`select pg_create_physical_replication_slot('${standbySlot}', true)`);
   const { host, port, user } = primary.connection();
   return await PostgresServer.start({
+    ...(major !== undefined && { major }),
     fill: (directory) => copyData(primary, directory),
     settings: {
       primary_conninfo: `host=${host} port=${port} user=${user} dbname=postgres`,

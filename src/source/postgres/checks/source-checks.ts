@@ -154,12 +154,24 @@ function fullIdentity(tables: readonly TableFacts[]): string[] {
   return tableCommands(tables, (table) => [`ALTER TABLE ${sqlName(table)} REPLICA IDENTITY FULL;`]);
 }
 
-export function checkWalRetention(server: ServerFacts): Finding {
-  if (server.maxSlotWalKeepSize === "-1") return { type: "passed", message: "No limit." };
+export function checkWalRetention({ maxSlotWalKeepSize, idleSlotTimeout }: ServerFacts): Finding {
+  const [size, idle] = ["max_slot_wal_keep_size", "idle_replication_slot_timeout"];
+  const limits = [
+    { name: size, value: maxSlotWalKeepSize, none: "-1", when: "falls behind by more than" },
+    {
+      name: idle,
+      value: idleSlotTimeout,
+      none: "0",
+      when: "is stopped, or copies its tables, for longer than",
+    },
+  ].filter(({ value, none }) => value !== none);
+  if (limits.length === 0) return { type: "passed", message: "No limit." };
+  const cases = limits.map(({ name, value, when }) => `${when} ${name} (${value})`);
+  const lift = limits.map(({ name, none }) => `ALTER SYSTEM SET ${name} = ${none};`);
   return {
     type: "warned",
-    message: `A connector that falls behind by more than max_slot_wal_keep_size (${server.maxSlotWalKeepSize}) loses its slot, and needs a new snapshot.`,
-    commands: ["ALTER SYSTEM SET max_slot_wal_keep_size = -1;", "SELECT pg_reload_conf();"],
+    message: `A connector loses its slot, and needs a new snapshot, when it ${cases.join(", or ")}.`,
+    commands: [...lift, "SELECT pg_reload_conf();"],
   };
 }
 

@@ -17,6 +17,8 @@ export interface ServerFacts {
   readonly usedSenders: number;
   /** As `SHOW` prints it; `-1`: no limit. */
   readonly maxSlotWalKeepSize: string;
+  /** The same of `idle_replication_slot_timeout`, which version 18 added; `0`: no limit. */
+  readonly idleSlotTimeout: string;
   /** Transactions that have been delaying the creation of a slot for long. */
   readonly longTransactions: readonly LongTransaction[];
   /** Processes whose transaction has written something, and whose start time the role may not see. */
@@ -84,7 +86,8 @@ const serverQuery = `
          (select count(*)::int from pg_replication_slots) as "usedSlots",
          current_setting('max_wal_senders')::int as "maxSenders",
          (select count(*)::int from pg_stat_replication) as "usedSenders",
-         current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize"
+         current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize",
+         coalesce(current_setting('idle_replication_slot_timeout', true), '0') as "idleSlotTimeout"
     from pg_roles r
    where r.rolname = current_user`;
 

@@ -6,13 +6,15 @@ import type { Client } from "pg";
 import { type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { KeptLog } from "../../source.ts";
 import { describeOldestWriter } from "./oldest-writer.ts";
-import { logEndSql } from "./slot.ts";
+import { invalidationReasonSql, logEndSql } from "./slot.ts";
+import { invalidation, resumeOrBeginAnew } from "./slot-state.ts";
 
 export interface KeptLogFacts {
   readonly bytes: number;
   /** `safe_wal_size`; null: no limit. */
   readonly safeBytes: number | null;
-  readonly isLost: boolean;
+  /** Of a lost slot: as `invalidation` takes it. Null: it is not lost. */
+  readonly lostBy: string | null;
   /** `max_slot_wal_keep_size`; null: no limit. */
   readonly limitBytes: number | null;
   /** The sink has most of it. */
@@ -35,28 +37,29 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
     bytes: number;
     unacknowledged: number;
     safe: number | null;
-    is_lost: boolean;
+    lost_by: string | null;
     limit_mb: number;
     end: string;
     xmin: number | null;
   }>(
     `select coalesce((${logEndSql})::text, '0/0') as end,
-       coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
+       coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes,
+       case when wal_status = 'lost' then coalesce(${invalidationReasonSql}, 'wal_removed') end as lost_by,
        coalesce(pg_wal_lsn_diff(${logEndSql}, confirmed_flush_lsn), 0)::float8 as unacknowledged,
        safe_wal_size::float8 as safe, catalog_xmin::text::float8 as xmin,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
-     from pg_replication_slots where slot_name = $1`,
+     from pg_replication_slots s where slot_name = $1`,
     [slot],
   );
   const row = rows[0];
   if (!row) return null;
   const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
-  const { safe: safeBytes, is_lost: isLost, xmin: catalogXmin } = row;
+  const { safe: safeBytes, lost_by: lostBy, xmin: catalogXmin } = row;
   const bytes = Math.max(0, row.bytes);
   const isAcknowledged = row.unacknowledged < bytes / 2;
   const writer = isAcknowledged && isMuch(bytes, limitBytes) ? await describeOldestWriter(client) : null;
   const logEnd = parseLsn(row.end);
-  return { bytes, safeBytes, isLost, limitBytes, isAcknowledged, writer, catalogXmin, logEnd };
+  return { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, writer, catalogXmin, logEnd };
 }
 
 function isMuch(bytes: number, limitBytes: number | null): boolean {
@@ -70,23 +73,13 @@ export async function examineKeptLog(client: Client, slot: string): Promise<Kept
 }
 
 /** Adds a warning that says what to do; null: there is no need. Pure. */
-export function judgeKeptLog(
-  slot: string,
-  {
-    bytes,
-    safeBytes,
-    isLost,
-    limitBytes,
-    isAcknowledged,
-    writer,
-  }: Omit<KeptLogFacts, "logEnd" | "catalogXmin">,
-): KeptLog {
-  const raise =
-    "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
-  if (isLost) {
+export function judgeKeptLog(slot: string, facts: Omit<KeptLogFacts, "logEnd" | "catalogXmin">): KeptLog {
+  const { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, writer } = facts;
+  const limit = limitBytes === null ? "-1" : inGigabytes(limitBytes);
+  if (lostBy !== null) {
     const warning =
-      `Replication slot ${slot} is lost: the server has invalidated it, as it does when more of the log is kept than max_slot_wal_keep_size, ` +
-      "or when a slot was not used for long. The sink will lack changes: millrace doctor tells why, and what to do.";
+      `Replication slot ${slot} is lost, and nothing goes on from it, whatever is copied now: ${invalidation(lostBy, limit)} ` +
+      `Then stop the connector, and ${resumeOrBeginAnew}`;
     return { bytes, safeBytes: 0, warning };
   }
   const isReleasedSoon = isAcknowledged && writer === null;
@@ -95,7 +88,8 @@ export function judgeKeptLog(
   const danger =
     limitBytes === null
       ? "See to it that the source's disk has room."
-      : `With more than max_slot_wal_keep_size (${inGigabytes(limitBytes)}) the slot is lost, and everything is to be copied again. Run: ${raise}`;
+      : `With more than max_slot_wal_keep_size (${limit}) the slot is lost, and everything is to be copied again. ` +
+        "Run: ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
   const kept = `Replication slot ${slot} keeps ${inGigabytes(bytes)} of the source's log`;
   return { bytes, safeBytes, warning: `${kept} ${why} ${danger}` };
 }

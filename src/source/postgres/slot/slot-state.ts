@@ -17,7 +17,7 @@ export interface SlotState {
   readonly catalogXmin: number | null;
   /** `reserved`, `extended`, `unreserved`, `lost`. */
   readonly walStatus: string | null;
-  /** Since version 17, for a lost slot: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
+  /** Of a lost slot, where it is known: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
   readonly invalidationReason: string | null;
   readonly maxSlotWalKeepSize: string;
   readonly walLevel: string;
@@ -43,7 +43,7 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
   if (slot.walStatus === "lost" || slot.invalidationReason !== null || slot.confirmedFlushLsn === null) {
     return new MillraceError(
       "slot_invalidated",
-      `Replication slot ${name} is invalidated: ${invalidation(slot)} Then ${resumeOrBeginAnew}`,
+      `Replication slot ${name} is invalidated: ${invalidation(slot.invalidationReason, slot.maxSlotWalKeepSize)} Then ${resumeOrBeginAnew}`,
     );
   }
   if (parseLsn(slot.logEnd) < checkpoint.resumeLsn) {
@@ -91,11 +91,12 @@ export function walLevelTooLow(walLevel: string): MillraceError {
   );
 }
 
-function invalidation({ invalidationReason, maxSlotWalKeepSize }: SlotState): string {
-  switch (invalidationReason) {
+/** Why the server gave a slot up, and how to avoid the next time. `maxSlotWalKeepSize`: for people. */
+export function invalidation(reason: string | null, maxSlotWalKeepSize: string): string {
+  switch (reason) {
     case "idle_timeout":
       return (
-        "the connector was stopped for longer than idle_replication_slot_timeout. " +
+        "the connector was idle (stopped, or copying) for longer than idle_replication_slot_timeout. " +
         "Run ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();"
       );
     case "rows_removed":

@@ -28,12 +28,18 @@ export const logEndSql =
 /** Making a slot writes a record to the log. So its place is behind that of every slot that was made before. */
 const placeSql = "concat_ws(' ', s.restart_lsn, s.confirmed_flush_lsn, s.catalog_xmin)";
 
-/** Goes by name for columns that versions 16 and 17 added. */
+/**
+ * Goes by name for columns that versions 16 and 17 added. Version 16 tells no reason, and keeps the place of a slot whose log is not what was
+ * removed.
+ */
+export const invalidationReasonSql = `coalesce(to_jsonb(s) ->> 'invalidation_reason',
+  case when to_jsonb(s) @> '{"conflicting": true}' and s.restart_lsn is not null then 'rows_removed' end)`;
+
 const stateQuery = `
 select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.database = current_database(), false) as "isOfDatabase",
   s.confirmed_flush_lsn::text as "confirmedFlushLsn", ${placeSql} as place,
   s.catalog_xmin::text::float8 as "catalogXmin", s.wal_status as "walStatus",
-  to_jsonb(s) ->> 'invalidation_reason' as "invalidationReason",
+  ${invalidationReasonSql} as "invalidationReason",
   current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize", current_setting('wal_level') as "walLevel",
   (${logEndSql})::text as "logEnd"
 from (values ($1::text)) as wanted (name)

@@ -1,5 +1,9 @@
 import { expect, test } from "bun:test";
-import { checkLongTransactions, checkRelease } from "../../../../src/source/postgres/checks/source-checks.ts";
+import {
+  checkLongTransactions,
+  checkRelease,
+  checkWalRetention,
+} from "../../../../src/source/postgres/checks/source-checks.ts";
 import type { ServerFacts } from "../../../../src/source/postgres/checks/source-facts.ts";
 
 const quiet: ServerFacts = {
@@ -13,6 +17,7 @@ const quiet: ServerFacts = {
   maxSenders: 10,
   usedSenders: 0,
   maxSlotWalKeepSize: "-1",
+  idleSlotTimeout: "0",
   longTransactions: [],
   hiddenTransactions: [],
 };
@@ -30,6 +35,22 @@ test("long transactions are named by pid, age and query, with the SQL that ends 
     type: "warned",
     message: expect.stringContaining("pid 42, 300 s: update t set a = 1; prepared it's, 90 s"),
     commands: ["SELECT pg_terminate_backend(42);", "ROLLBACK PREPARED 'it''s';"],
+  });
+});
+
+test("each setting by which the server drops a slot is warned of, with the SQL that switches it off", () => {
+  expect(checkWalRetention(quiet)).toMatchObject({ type: "passed" });
+  const finding = (settings: Partial<ServerFacts>) => checkWalRetention({ ...quiet, ...settings });
+  const keep = "ALTER SYSTEM SET max_slot_wal_keep_size = -1;";
+  const idle = "ALTER SYSTEM SET idle_replication_slot_timeout = 0;";
+  const reload = "SELECT pg_reload_conf();";
+  expect(finding({ maxSlotWalKeepSize: "1GB" })).toMatchObject({ type: "warned", commands: [keep, reload] });
+  expect(finding({ idleSlotTimeout: "1d" })).toMatchObject({
+    ...{ type: "warned", commands: [idle, reload] },
+    message: expect.stringContaining("idle_replication_slot_timeout (1d)"),
+  });
+  expect(finding({ maxSlotWalKeepSize: "1GB", idleSlotTimeout: "1d" })).toMatchObject({
+    commands: [keep, idle, reload],
   });
 });
 

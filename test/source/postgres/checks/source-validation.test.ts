@@ -415,9 +415,12 @@ test("a role with minimal privileges passes, with a warning about transactions t
 });
 
 test("WAL that may be removed causes a warning", async () => {
-  await using limited = await PostgresServer.start({ settings: { max_slot_wal_keep_size: "1GB" } });
+  const settings = { max_slot_wal_keep_size: "1GB", idle_replication_slot_timeout: "1h" };
+  await using limited = await PostgresServer.start({ major: 18, settings });
   const events = await validate(postgresSource(limited.connection()));
-  expect(findTest(events, "Config max_slot_wal_keep_size").message).toContain("1GB");
+  const { message } = findTest(events, "Config max_slot_wal_keep_size");
+  expect(message).toContain("max_slot_wal_keep_size (1GB)");
+  expect(message).toContain("idle_replication_slot_timeout (1h)");
 });
 
 test("transactions that hold back a slot are found: open and prepared ones that wrote", async () => {

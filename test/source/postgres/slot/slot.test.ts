@@ -4,12 +4,15 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { clientOptions } from "../../../../src/connection/postgres-client.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
+import { readKeptLog } from "../../../../src/source/postgres/slot/kept-log.ts";
+import { readSlotState } from "../../../../src/source/postgres/slot/slot.ts";
 import { judgeSlot, type SlotState } from "../../../../src/source/postgres/slot/slot-state.ts";
 import { ReplicationClient } from "../../../../src/source/postgres/stream/replication-client.ts";
 import { fullConnection } from "../../../support/connector-config.ts";
 import { PipelineRig } from "../../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
 import { slotRelease } from "../../../support/slot-release.ts";
+import { startStandby } from "../../../support/standby.ts";
 import { TcpProxy } from "../../../support/tcp-proxy.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -169,6 +172,25 @@ test("from version 18 on: a slot that was idle for too long is reported, and a d
   expect(idle.code).toBe("slot_invalidated");
   expect(idle.message).toContain("ALTER SYSTEM SET idle_replication_slot_timeout = 0;");
 });
+
+test.each([16, 17])(
+  "a standby of version %d that removed rows of the catalog: the reason says so",
+  async (major) => {
+    await using primary = await PostgresServer.start({ major, settings: { fsync: "off" } });
+    await using standby = await startStandby(primary, { hot_standby_feedback: "off" }, major);
+    await using session = await standby.connect();
+    const creating = session.query("select pg_create_logical_replication_slot('s', 'pgoutput')");
+    // It waits for the primary to log which transactions run.
+    const logged = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
+    await creating.finally(() => clearInterval(logged));
+    await primary.query("create table t (id int); drop table t");
+    await primary.query("vacuum full pg_class");
+    await waitFor("the invalidation", async () => (await readSlotState(session, "s")).walStatus === "lost");
+    const { invalidationReason } = await readSlotState(session, "s");
+    expect(invalidationReason).toBe("rows_removed");
+    expect((await readKeptLog(session, "s"))?.lostBy).toBe("rows_removed");
+  },
+);
 
 test("no free slot, no free walsender, and a low wal_level each have their own code", async () => {
   await using tight = await PostgresServer.start({
