@@ -40,9 +40,12 @@ export interface ChangeStream extends AsyncDisposable {
 }
 
 export interface StreamLag {
-  /** Bytes of WAL between the known end of the server's log and the last acknowledgement; 0 where nothing of it is for us. */
+  /** Bytes of WAL between the known end of the server's log and the last acknowledgement; 0 where nothing of it is for us, as far as is known. */
   readonly bytes: number;
-  /** Something for us is not acknowledged yet, and the server has not said for a while how far its log has come. */
+  /**
+   * Something for us is not acknowledged yet, and the server has not said for a while how far its log has come. Or `keptLog` found that its
+   * log had come further than what it had sent.
+   */
   readonly isInTheDark: boolean;
   /** Commit time of the last change that arrived, microseconds since 1970-01-01 UTC; null before the first. */
   readonly lastCommitTimeUs: bigint | null;

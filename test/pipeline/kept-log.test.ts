@@ -116,7 +116,7 @@ test("it is much from half of the server's limit on, or from 10 GB where there i
     limitBytes: 100 * megabyte,
     lostBy: null,
     isAcknowledged: false,
-    writer: null,
+    heldFor: null,
   };
   const judged = (bytes: number, others: Partial<KeptLogFacts> = {}) =>
     judgeKeptLog("s", { ...facts, bytes, ...others });

@@ -35,7 +35,6 @@ import { SilentChanges } from "./shapes/silent-changes.ts";
 import { StreamShapes } from "./shapes/stream-shapes.ts";
 import type { SourceTable } from "./shapes/table-shapes.ts";
 import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
-import { judgeKeptLog } from "./slot/kept-log.ts";
 import { readSenderFacts } from "./slot/sender-facts.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
 import { SourceSlot } from "./slot/source-slot.ts";
@@ -250,11 +249,8 @@ export class PostgresSource implements Source {
     this.#silentChanges.copied(id, Math.min(asOf, before));
   }
 
-  async keptLog(): Promise<KeptLog | null> {
-    const facts = await this.#sessions.with((client) => this.#slot.keptLog(client));
-    if (facts === null) return null;
-    this.#stream?.observeLogEnd(facts.logEnd);
-    return judgeKeptLog(this.#slot.name, facts);
+  keptLog(): Promise<KeptLog | null> {
+    return this.#sessions.with((client) => this.#slot.keptLog(client, this.#stream));
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {

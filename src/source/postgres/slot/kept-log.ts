@@ -19,8 +19,8 @@ export interface KeptLogFacts {
   readonly limitBytes: number | null;
   /** The sink has most of it. */
   readonly isAcknowledged: boolean;
-  /** The transaction for which the slot keeps all the same; null: there is none, or it is not asked for. */
-  readonly writer: string | null;
+  /** A transaction, or standbys, for which the slot keeps it, and what to do; null: there is none, or it was not asked for. */
+  readonly heldFor: string | null;
   readonly catalogXmin: number | null;
   readonly logEnd: Lsn;
 }
@@ -57,9 +57,9 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const { safe: safeBytes, lost_by: lostBy, xmin: catalogXmin } = row;
   const bytes = Math.max(0, row.bytes);
   const isAcknowledged = row.unacknowledged < bytes / 2;
-  const writer = isAcknowledged && isMuch(bytes, limitBytes) ? await describeOldestWriter(client) : null;
+  const heldFor = isAcknowledged && isMuch(bytes, limitBytes) ? await describeOldestWriter(client) : null;
   const logEnd = parseLsn(row.end);
-  return { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, writer, catalogXmin, logEnd };
+  return { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, heldFor, catalogXmin, logEnd };
 }
 
 function isMuch(bytes: number, limitBytes: number | null): boolean {
@@ -74,7 +74,7 @@ export async function examineKeptLog(client: Client, slot: string): Promise<Kept
 
 /** Adds a warning that says what to do; null: there is no need. Pure. */
 export function judgeKeptLog(slot: string, facts: Omit<KeptLogFacts, "logEnd" | "catalogXmin">): KeptLog {
-  const { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, writer } = facts;
+  const { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, heldFor } = facts;
   const limit = limitBytes === null ? "-1" : inGigabytes(limitBytes);
   if (lostBy !== null) {
     const warning =
@@ -82,9 +82,9 @@ export function judgeKeptLog(slot: string, facts: Omit<KeptLogFacts, "logEnd" | 
       `Then stop the connector, and ${resumeOrBeginAnew}`;
     return { bytes, safeBytes: 0, warning };
   }
-  const isReleasedSoon = isAcknowledged && writer === null;
+  const isReleasedSoon = isAcknowledged && heldFor === null;
   if (isReleasedSoon || !isMuch(bytes, limitBytes)) return { bytes, safeBytes, warning: null };
-  const why = writer === null ? "until the sink has what comes before." : `for ${writer}`;
+  const why = heldFor === null ? "until the sink has what comes before." : `for ${heldFor}`;
   const danger =
     limitBytes === null
       ? "See to it that the source's disk has room."

@@ -3,15 +3,17 @@
 
 import type { Client } from "pg";
 import type { Checkpoint } from "../../../change/checkpoint.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import { closeClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import type { Permits } from "../../../connection/semaphore.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
-import type { SourceContext } from "../../source.ts";
+import type { KeptLog, SourceContext } from "../../source.ts";
 import type { SnapshotPoint } from "../../table-source.ts";
+import { describeAwaitedStandbys } from "./awaited-standbys.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
-import { type KeptLogFacts, readKeptLog } from "./kept-log.ts";
+import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { dropSlot, readSlotState, type SlotKind } from "./slot.ts";
 import { earlierRuns, freeSlot } from "./slot-holder.ts";
 import { SlotReached } from "./slot-reached.ts";
@@ -22,6 +24,12 @@ import { formatLog, judgeLog, readLog } from "./source-log.ts";
 const defaultKeptAfterMs = 60_000;
 /** Key of whether the slot was last streamed from while its server was a standby. */
 const standbyKey = "slot of a standby";
+
+/** A stream from the slot. */
+interface LogEndObserver {
+  /** Returns whether the server sends nothing, though its log goes on. */
+  observeLogEnd(at: Lsn): boolean;
+}
 
 export class SourceSlot {
   readonly #reached: SlotReached;
@@ -62,12 +70,20 @@ export class SourceSlot {
     this.context.state.set(standbyKey, isStandby ? "streamed" : null);
   }
 
-  /** What the server keeps of its log for the slot; null: there is no slot. */
-  async keptLog(client: Client): Promise<KeptLogFacts | null> {
+  /** What the server keeps of its log for the slot; null: there is no slot. `stream`: what reads from it. */
+  async keptLog(client: Client, stream: LogEndObserver | null): Promise<KeptLog | null> {
     const facts = await readKeptLog(client, this.name);
-    const xmin = facts?.catalogXmin ?? null;
-    if (xmin !== null && this.#log !== null) this.#reached.saw(this.#log, xmin, performance.now());
-    return facts;
+    if (facts === null) return null;
+    const { catalogXmin, logEnd } = facts;
+    if (catalogXmin !== null && this.#log !== null)
+      this.#reached.saw(this.#log, catalogXmin, performance.now());
+    const standsStill = stream?.observeLogEnd(logEnd) ?? false;
+    const standbys = standsStill ? await describeAwaitedStandbys(client, this.name) : null;
+    this.context.events.warning(
+      "standbys",
+      standbys && `The source sends nothing more: it waits for ${standbys}`,
+    );
+    return judgeKeptLog(this.name, { ...facts, heldFor: standbys ?? facts.heldFor });
   }
 
   /** A later consistent point, by a temporary slot. Nothing else may use `control` meanwhile; `stop` ends waiting. */

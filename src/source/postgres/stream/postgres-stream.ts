@@ -15,6 +15,7 @@ import type { RelationRegistry } from "../shapes/relation-registry.ts";
 import { BatchRelations } from "./batch-relations.ts";
 import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } from "./feedback.ts";
 import { IdleAdvance } from "./idle-advance.ts";
+import { LogEnd } from "./log-end.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
 import { ServerLiveness } from "./server-liveness.ts";
@@ -48,9 +49,6 @@ export interface PostgresStreamOptions {
   readonly signal: AbortSignal;
 }
 
-/** A server that is not busy with a backlog reports the end of its log more often than this. */
-const staleLogEndMs = 1_000;
-
 export class PostgresStream implements ChangeStream {
   readonly caughtUp: Promise<void>;
   readonly #catchUp = Promise.withResolvers<void>();
@@ -69,10 +67,7 @@ export class PostgresStream implements ChangeStream {
   #isPaused = false;
   readonly #relations: BatchRelations;
   readonly #advance: IdleAdvance;
-  #walEnd: Lsn;
-  #logEnd: Lsn;
-  /** When the server last reported the end of its log. */
-  #logEndReportedAt = performance.now();
+  readonly #log: LogEnd;
   /** When something of ours came, or a heartbeat was sent, and where the server's log ended then. */
   #activityAt = performance.now();
   #activityWalEnd: Lsn;
@@ -86,9 +81,8 @@ export class PostgresStream implements ChangeStream {
     this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace, () => {
       if (this.#isIdleAdvance()) this.#notify();
     });
-    this.#walEnd = checkpoint.resumeLsn;
     this.#activityWalEnd = checkpoint.resumeLsn;
-    this.#logEnd = options.logEnd;
+    this.#log = new LogEnd(checkpoint.resumeLsn, options.logEnd);
     this.#liveness = new ServerLiveness(
       options.walSenderTimeoutMs,
       () => this.#client?.watch(this.options.watch) ?? null,
@@ -180,25 +174,25 @@ export class PostgresStream implements ChangeStream {
 
   /** The end of the server's log, as far as it is known. */
   get logEnd(): Lsn {
-    return this.#logEnd;
+    return this.#log.known;
   }
 
-  /**
-   * The end of the log as seen over another connection. A server with a backlog to send does not report it before all
-   * is sent.
-   */
-  observeLogEnd(at: Lsn): void {
-    if (at > this.#logEnd) this.#logEnd = at;
+  /** The end of the log as seen over another connection. Returns whether the server sends nothing, though its log goes on. */
+  observeLogEnd(at: Lsn): boolean {
+    this.#log.seen(at, this.#decoder.builder.resumeLsn);
+    return this.#log.standsStill;
   }
 
   lag(): StreamLag {
-    // Unless a change of ours is pending, what the server has logged since then is not for us.
+    // Unless a change of ours is pending, or not sent for long, what the server has logged since then is not for us.
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
-    const isBehind = isAmid || !this.#buffer.isEmpty || this.#status.acknowledged < this.#advance.handedOut;
-    const bytes =
-      isBehind && this.#logEnd > this.#status.acknowledged ? this.#logEnd - this.#status.acknowledged : 0n;
-    const isInTheDark = isBehind && performance.now() - this.#logEndReportedAt > staleLogEndMs;
+    const isPending = isAmid || !this.#buffer.isEmpty || this.#status.acknowledged < this.#advance.handedOut;
+    const { known, standsStill, isStale } = this.#log;
+    const isUnsent = this.#log.isUnsent(builder.resumeLsn);
+    const isBehind = isPending || (standsStill && isUnsent);
+    const bytes = isBehind && known > this.#status.acknowledged ? known - this.#status.acknowledged : 0n;
+    const isInTheDark = (isPending && isStale) || isUnsent || standsStill;
     return { bytes: Number(bytes), isInTheDark, lastCommitTimeUs };
   }
 
@@ -239,9 +233,7 @@ export class PostgresStream implements ChangeStream {
   }
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
-    if (walEnd > this.#walEnd) this.#walEnd = walEnd;
-    this.#logEndReportedAt = performance.now();
-    this.observeLogEnd(walEnd);
+    this.#log.tells(walEnd);
     const builder = this.#decoder.builder;
     const before = builder.resumeLsn;
     // The server has sent everything committed before `walEnd`, and none of it is for us.
@@ -275,7 +267,7 @@ export class PostgresStream implements ChangeStream {
     // The decoded heartbeat reports the server's position, whatever the server would report by itself.
     if (this.#advance.isAwaited(this.#decoder.builder.resumeLsn)) void this.options.writeHeartbeat();
     const quietMs = performance.now() - this.#activityAt;
-    if (isHeartbeatDue(this.#walEnd - this.#activityWalEnd, quietMs, this.options.pace)) {
+    if (isHeartbeatDue(this.#log.told - this.#activityWalEnd, quietMs, this.options.pace)) {
       this.#recordActivity();
       void this.options.writeHeartbeat();
     }
@@ -283,7 +275,7 @@ export class PostgresStream implements ChangeStream {
 
   #recordActivity(): void {
     this.#activityAt = performance.now();
-    this.#activityWalEnd = this.#walEnd;
+    this.#activityWalEnd = this.#log.told;
   }
 
   #isIdleAdvance(): boolean {
