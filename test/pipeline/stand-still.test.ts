@@ -22,6 +22,12 @@ test("a source that waits for standbys that are down: lag_bytes counts what it h
     const { health } = rig.phases.at(-1)!;
     return health.kind === "warning" ? health.reason : null;
   };
+  // The walsender reads its settings again some time after the reload.
+  await waitFor("the walsender", async () => {
+    await rig.source("select pg_logical_emit_message(false, 'test', '')");
+    const waiting = "select from pg_stat_activity where wait_event = 'WaitForStandbyConfirmation'";
+    return (await server.query(waiting)).length > 0;
+  });
   const isTold = () => warning() !== null && (rig.progress?.lagBytes ?? 0) > 0;
   await rig.source("insert into t values (2)");
   await waitFor("the warning", isTold, { timeoutMs: 15_000 });
