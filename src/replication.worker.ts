@@ -146,7 +146,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       verifyLanes: verifyLanes(connector),
       makeSource: (events) =>
         createSource(connector, {
-          ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized },
+          ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized, resumes },
           sinkFollowsShapes: connector.sink.postgres !== undefined,
           batchBytes: connector.sink.webhook ? webhookBatchBytes : undefined,
         }),

@@ -103,6 +103,8 @@ export const errorKinds = {
    * restored from a backup, or a standby was promoted that had not received everything.
    */
   source_behind: kind(502, "Source is behind the checkpoint"),
+  /** A standby answers at the source's address, and is not promoted yet, or has not replayed enough of the log. */
+  source_is_standby: kind(502, "Source is a standby", "transient"),
   /** Another database cluster answers at the source's address. */
   source_replaced: kind(502, "Source is another server"),
   /** The server sent something that the protocol does not allow. */

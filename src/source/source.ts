@@ -31,8 +31,9 @@ export interface Source extends TableSource, AsyncDisposable {
 
   /**
    * The selected tables as they are now. It changes nothing at the source: each table's coverage says which of its changes were not
-   * published up to now. Throws `table_unavailable` when a table that was named is missing before the connector has begun, and
-   * `absent` does not tell it. `ask`: generated columns that the sink computes are not sent; absent: it computes none.
+   * published up to now. Throws `source_is_standby` when a standby answers that the connector does not stream from, and
+   * `table_unavailable` when a table that was named is missing before the connector has begun, and `absent` does not tell it. `ask`:
+   * generated columns that the sink computes are not sent; absent: it computes none.
    */
   tables(ask?: AskComputed): Promise<readonly TableShape[]>;
 
@@ -63,15 +64,14 @@ export interface Source extends TableSource, AsyncDisposable {
 
   /**
    * Makes the slot and returns the point where it begins; call `tables` first. It drops a slot of the same name: only for when
-   * nothing was ever delivered from it, or everything is to be copied again. It waits for transactions of others; `stop` ends that
-   * with its reason.
+   * nothing was ever delivered from it, or everything is to be copied again. It waits for transactions of others, until `stop`.
    */
   createSlot(stop: AbortSignal): Promise<SnapshotPoint>;
 
   /** Throws `source_replaced`, `source_behind` unless its log has `checkpoint`. Returns that log's name, which a failover changes. */
   checkLog(checkpoint: Checkpoint): Promise<string>;
 
-  /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, … unless the slot leads on from `checkpoint`. */
+  /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, `source_is_standby`, … unless the slot leads on from `checkpoint`. */
   checkSlot(checkpoint: Checkpoint): Promise<void>;
 
   /** What the source keeps of its log for this connector; null: it keeps none. */
@@ -114,8 +114,9 @@ export interface SourceContext {
   readonly sinkFollowsShapes: boolean;
   /** The stream's batches have about this size; absent: one that is worth a transaction at a database. */
   readonly batchBytes?: number | undefined;
-  /** The connector has begun: a named table that is missing is gone, and was not mistyped. */
+  /** The connector has begun: a named table that is missing is gone, and was not mistyped. `resumes`: it is to go on from another slot. */
   readonly isBegun?: boolean;
+  readonly resumes?: boolean;
 }
 
 /** Who drops what a connector has made at its source. `confirm` rejects once a replica of a higher term may have made anything there. */

@@ -43,6 +43,7 @@ async function setUp(standbySettings: Record<string, string>) {
     standby,
     sink,
     run,
+    address,
     /** The primary dies under load, and the proxy then leads to the promoted standby. */
     async failOver(): Promise<void> {
       const loading = (async () => {
@@ -63,15 +64,17 @@ async function setUp(standbySettings: Record<string, string>) {
   };
 }
 
+type At = Awaited<ReturnType<typeof setUp>>;
+
+function slotSynced({ standby, run }: At): Promise<unknown> {
+  const synced = `select from pg_replication_slots where slot_name = '${run.slot}' and synced and not temporary`;
+  return waitFor("the slot at the standby", async () => (await standby.query(synced)).length === 1);
+}
+
 test.concurrent("with a synchronised slot, the stream continues there and nothing is lost", async () => {
   await using at = await setUp({ sync_replication_slots: "on" });
   await at.run.untilRealtime();
-  await waitFor("the slot at the standby", async () => {
-    const rows = await at.standby.query(
-      `select from pg_replication_slots where slot_name = '${at.run.slot}' and synced and not temporary`,
-    );
-    return rows.length === 1;
-  });
+  await slotSynced(at);
   await at.failOver();
   await at.standby.query("insert into t select from generate_series(1, 10)");
   const wanted = await at.standby.query(rowsQuery);
@@ -85,6 +88,65 @@ test.concurrent("with a synchronised slot, the stream continues there and nothin
     { timeoutMs: 10_000 },
   ).catch(() => {});
   expect(seen, `the last failure: ${at.run.failures.at(-1)?.error}`).toEqual(wanted);
+});
+
+/** Another attempt has failed: because of a standby, and the run is not over. */
+async function refusedAgain({ run }: At): Promise<void> {
+  const before = run.failures.length;
+  // Two: the first may have begun before.
+  await waitFor("another attempt", () => run.isOver || run.failures.length > before + 1);
+  expect(run.failures.at(-1)?.error).toMatchObject({ code: "source_is_standby", retry: "transient" });
+  expect(run.isOver).toBe(false);
+}
+
+test.concurrent("a standby that answers while it replays, before it is promoted, is waited for", async () => {
+  await using at = await setUp({ sync_replication_slots: "on" });
+  const { primary, standby, sink, run, address } = at;
+  await run.untilRealtime();
+  await slotSynced(at);
+  await standby.query("select pg_wal_replay_pause()");
+  await primary.query("insert into t select from generate_series(1, 50)");
+  await waitFor("the rows", async () => (await sink.query("select from t")).length === 150);
+  // Only the next look would publish it.
+  await primary.query("create table late (id int primary key); insert into late values (1)");
+  const [end] = await primary.query<{ end: string }>("select pg_current_wal_flush_lsn() as end");
+  const received = `select pg_last_wal_receive_lsn() >= '${end!.end}' as yes`;
+  await waitFor(
+    "the log at the standby",
+    async () => (await standby.query<{ yes: boolean }>(received))[0]?.yes,
+  );
+  await primary.stop("immediate");
+  address.targetPort = standby.port;
+  address.cut();
+  await waitFor("the first attempt there", () => run.failures.length > 0);
+  await refusedAgain(at);
+  await standby.query("select pg_wal_replay_resume()");
+  await waitFor(
+    "the table",
+    async () => (await standby.query("select to_regclass('late')::text as t"))[0]?.t,
+  );
+  await refusedAgain(at);
+  await standby.query("select pg_promote()");
+  await standby.query("insert into t select from generate_series(1, 10)");
+  await waitFor("the sink to equal it", async () => {
+    const isSame = async (query: string) =>
+      Bun.deepEquals(await sink.query(query), await standby.query(query));
+    return (await isSame(rowsQuery)) && (await isSame("select * from late").catch(() => false));
+  });
+});
+
+test.concurrent("a standby without the slot answers for a while: the run goes on when the primary does again", async () => {
+  await using at = await setUp({});
+  const { primary, standby, sink, run, address } = at;
+  await run.untilRealtime();
+  address.targetPort = standby.port;
+  address.cut();
+  await waitFor("the first attempt there", () => run.failures.length > 0);
+  await refusedAgain(at);
+  address.targetPort = primary.port;
+  await primary.query("insert into t select from generate_series(1, 10)");
+  const wanted = await primary.query(rowsQuery);
+  await waitFor("the sink to equal it", async () => Bun.deepEquals(await sink.query(rowsQuery), wanted));
 });
 
 test.concurrent("without its slot there, the run fails and says that changes may be missing; it is resumed", async () => {
@@ -143,4 +205,37 @@ test.concurrent("a standby that is the source itself is promoted while it stream
   await standby.query("insert into t select from generate_series(1, 10)");
   await arrived();
   expect(run.failures).toEqual([]);
+});
+
+test.concurrent("a standby that is the source crashes, and comes up at an earlier place of its log: the run goes on", async () => {
+  await using primary = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using sink = await PostgresServer.start({ settings: { fsync: "off" } });
+  await primary.query("create table t (id int primary key); create publication p for table t");
+  await using standby = await startStandby(primary);
+  await using run = LiveRun.start({
+    id: "earlier",
+    source: {
+      postgres: {
+        connection: standby.connection(),
+        replication_type: { logical_replication: { publication_name: "p" } },
+      },
+    },
+    sink: { postgres: { connection: sink.connection() } },
+  });
+  const logging = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
+  await run.untilRealtime().finally(() => clearInterval(logging));
+  await primary.query("insert into t select generate_series(1, 100)");
+  await waitFor("the rows", async () => (await sink.query("select from t")).length === 100);
+  // Until it may, it does not replay the last commits again.
+  await standby.query("alter system set recovery_min_apply_delay = '10min'");
+  await standby.stop("immediate");
+  await standby.launch();
+  await primary.query("insert into t values (101)");
+  const isRefused = () => run.failures.some(({ error }) => error.code === "source_is_standby");
+  await waitFor("an attempt", () => run.isOver || isRefused());
+  expect(run.failures.at(-1)?.error.message).toContain("it has replayed the log to ");
+  await standby.query("alter system reset recovery_min_apply_delay");
+  await standby.query("select pg_reload_conf()");
+  await waitFor("the last row", async () => (await sink.query("select from t")).length === 101);
+  expect(run.isOver).toBe(false);
 });

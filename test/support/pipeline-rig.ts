@@ -286,7 +286,7 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   #makeSource(events: SourceEvents, signal: AbortSignal, state: SourceState): Source {
-    const following = { sinkFollowsShapes: true, isBegun: this.initialized };
+    const following = { sinkFollowsShapes: true, isBegun: this.initialized, resumes: this.resumes };
     const context = { signal, owner: "rig", state, events: this.#noting(events), ...following };
     if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
     return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {

@@ -131,6 +131,7 @@ export class PostgresSource implements Source {
   }
 
   async #readTables(client: Client, ask: AskComputed | undefined): Promise<readonly TableShape[]> {
+    await this.#slot.requireSource(client);
     this.#shapes.beginRead();
     this.#fingerprint = await readTablesFingerprint(client);
     const selected = await this.#generated.read(client, ask, this.#stream !== null);
@@ -245,8 +246,7 @@ export class PostgresSource implements Source {
   copied(table: TableShape, since?: SnapshotPoint): void {
     const { id } = table.relation;
     const asOf = this.#copiedAsOf.get(id) ?? 0;
-    const before = since ? (this.#foundBefore.get(since) ?? 0) : asOf;
-    this.#silentChanges.copied(id, Math.min(asOf, before));
+    this.#silentChanges.copied(id, since ? Math.min(asOf, this.#foundBefore.get(since) ?? 0) : asOf);
   }
 
   keptLog(): Promise<KeptLog | null> {

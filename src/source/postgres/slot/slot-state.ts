@@ -1,5 +1,5 @@
 // Judges whether a stream can continue from a checkpoint by a slot in this state. Pure. Each reason says what to do.
-// The codes are permanent: the run ends with them (runtime/run/restart-policy.ts).
+// The codes are permanent: the run ends with them (runtime/run/restart-policy.ts). Only that of a standby is not.
 
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { formatLsn, parseLsn } from "../../../change/lsn.ts";
@@ -22,15 +22,38 @@ export interface SlotState {
   readonly maxSlotWalKeepSize: string;
   readonly walLevel: string;
   readonly logEnd: string;
+  readonly isInRecovery: boolean;
+  /** A copy of the primary's slot, of which nothing can be read before the promotion. */
+  readonly isSynced: boolean;
 }
 
 /** Of a lost slot, or a log that lacks what the sink has. */
 export const resumeOrBeginAnew =
   "send the command Resume, which compares the tables of a Postgres sink with the source and copies what differs, or ReInitialize to copy everything again.";
 
+/**
+ * Why nothing can be concluded from the slot: the server is a standby, and the slot its primary's. Null: the slot is this server's.
+ * `wasStandby`: the last stream came from a standby, which has a slot of its own.
+ */
+export function judgeStandby(name: string, slot: SlotState, wasStandby: boolean): MillraceError | null {
+  const isOwn = slot.exists ? !slot.isSynced : wasStandby;
+  if (!slot.isInRecovery || isOwn) return null;
+  return isStandby(
+    `nothing can be read from replication slot ${name}: it is the primary's. It is tried again until the standby is promoted, ` +
+      "or the primary answers. To read from the standby itself, send Stop, then Resume or ReInitialize.",
+  );
+}
+
 /** Why streaming cannot continue from `checkpoint`; null: it can. */
-export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint): MillraceError | null {
+export function judgeSlot(
+  name: string,
+  slot: SlotState,
+  checkpoint: Checkpoint,
+  wasStandby = false,
+): MillraceError | null {
   const resume = formatLsn(checkpoint.resumeLsn);
+  const standby = judgeStandby(name, slot, wasStandby);
+  if (standby) return standby;
   if (slot.walLevel !== "logical") return walLevelTooLow(slot.walLevel);
   if (!slot.exists) {
     return new MillraceError(
@@ -47,6 +70,10 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
     );
   }
   if (parseLsn(slot.logEnd) < checkpoint.resumeLsn) {
+    if (slot.isInRecovery)
+      return isStandby(
+        `it has replayed the log to ${slot.logEnd}, and not yet to the checkpoint ${resume}. It is tried again until it has.`,
+      );
     return new MillraceError(
       "source_behind",
       `The source's log ends at ${slot.logEnd}, before the checkpoint ${resume}: it was restored from a backup, or is ` +
@@ -82,6 +109,11 @@ export function slotMismatch(name: string, slot: SlotState): MillraceError | nul
     `Replication slot ${name} is ${kind}: it is not this connector's. Slots have one name in the whole server: ` +
       `give the connector another id, or drop the slot if nobody needs it: SELECT pg_drop_replication_slot('${name}');`,
   );
+}
+
+/** A standby shows the past, and changes nothing: it is no proof of a loss. */
+function isStandby(text: string): MillraceError {
+  return new MillraceError("source_is_standby", `A standby answers at the source's address, and ${text}`);
 }
 
 export function walLevelTooLow(walLevel: string): MillraceError {

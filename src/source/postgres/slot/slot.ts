@@ -41,7 +41,8 @@ select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.datab
   s.catalog_xmin::text::float8 as "catalogXmin", s.wal_status as "walStatus",
   ${invalidationReasonSql} as "invalidationReason",
   current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize", current_setting('wal_level') as "walLevel",
-  (${logEndSql})::text as "logEnd"
+  (${logEndSql})::text as "logEnd", pg_is_in_recovery() as "isInRecovery",
+  coalesce((to_jsonb(s) ->> 'synced')::bool, false) as "isSynced"
 from (values ($1::text)) as wanted (name)
 left join pg_replication_slots s on s.slot_name = wanted.name`;
 

@@ -17,7 +17,7 @@ import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { dropSlot, readSlotState, type SlotKind } from "./slot.ts";
 import { earlierRuns, freeSlot } from "./slot-holder.ts";
 import { SlotReached } from "./slot-reached.ts";
-import { judgeSlot, type SlotState, setBack } from "./slot-state.ts";
+import { judgeSlot, judgeStandby, type SlotState, setBack } from "./slot-state.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
 
 /** See `SlotReached`. */
@@ -35,6 +35,8 @@ export class SourceSlot {
   readonly #reached: SlotReached;
   /** The server's log, as soon as that is known. */
   #log: string | null = null;
+  /** As far as is known, there is a slot to go on with. */
+  #isMade: boolean;
 
   constructor(
     readonly name: string,
@@ -45,6 +47,7 @@ export class SourceSlot {
     reachedAfterMs = defaultKeptAfterMs,
   ) {
     this.#reached = new SlotReached(context.state, reachedAfterMs);
+    this.#isMade = context.isBegun === true && context.resumes !== true;
   }
 
   /** Drops an earlier slot of the name. Before something is made at the source, the state has to know of it. */
@@ -60,6 +63,7 @@ export class SourceSlot {
   async create(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
     const point = await this.#point(control, this.name, "permanent", stop);
     this.#log = point.log;
+    this.#isMade = true;
     // The earlier slot may have been seen meanwhile.
     this.#reached.forget();
     return point;
@@ -92,10 +96,20 @@ export class SourceSlot {
     return this.#point(control, name, "temporary", stop);
   }
 
+  /**
+   * Throws `source_is_standby` where a standby answers that the slot is not of. It may show tables as they were, and lets nobody alter
+   * a publication.
+   */
+  async requireSource(client: Client): Promise<void> {
+    if (!this.#isMade) return;
+    const standby = judgeStandby(this.name, await readSlotState(client, this.name), this.#wasStandby);
+    if (standby) throw standby;
+  }
+
   /** Throws why the stream cannot continue from the checkpoint by this slot, or `slot_active`. */
   async check(client: Client, checkpoint: Checkpoint): Promise<void> {
     const slot = await readSlotState(client, this.name);
-    const problem = judgeSlot(this.name, slot, checkpoint) ?? this.#judgeReached(slot);
+    const problem = judgeSlot(this.name, slot, checkpoint, this.#wasStandby) ?? this.#judgeReached(slot);
     if (problem) {
       // Another replica may have moved the slot since the checkpoint was read: that is no loss.
       if ((this.context.term ?? null) !== null) await this.context.state.confirmTerm();

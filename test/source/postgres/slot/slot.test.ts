@@ -340,21 +340,23 @@ describe("a slot creation that waits for a transaction", () => {
   });
 });
 
+const lost: SlotState = {
+  ...{
+    exists: true,
+    plugin: "pgoutput",
+    database: "d",
+    isOfDatabase: true,
+    confirmedFlushLsn: "0/1",
+    place: "0/1 0/1",
+    catalogXmin: 700,
+    walStatus: "lost",
+  },
+  ...{ invalidationReason: null, maxSlotWalKeepSize: "1GB", walLevel: "logical", logEnd: "0/2" },
+  ...{ isInRecovery: false, isSynced: false },
+};
+const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n };
+
 test("each invalidation reason says how to avoid the next one", () => {
-  const lost: SlotState = {
-    ...{
-      exists: true,
-      plugin: "pgoutput",
-      database: "d",
-      isOfDatabase: true,
-      confirmedFlushLsn: "0/1",
-      place: "0/1 0/1",
-      catalogXmin: 700,
-      walStatus: "lost",
-    },
-    ...{ invalidationReason: null, maxSlotWalKeepSize: "1GB", walLevel: "logical", logEnd: "0/2" },
-  };
-  const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n };
   const reason = (invalidationReason: string | null) =>
     judgeSlot("s", { ...lost, invalidationReason }, checkpoint)?.message ?? "";
   expect(reason(null)).toContain(
@@ -364,4 +366,20 @@ test("each invalidation reason says how to avoid the next one", () => {
   expect(reason("rows_removed")).toContain("hot_standby_feedback = on");
   expect(reason("wal_level_insufficient")).toContain("wal_level = 'logical'");
   expect(judgeSlot("s", { ...lost, walStatus: "extended" }, checkpoint)).toBeNull();
+});
+
+test("at a standby, only a slot of its own tells of a loss", () => {
+  const standby: SlotState = { ...lost, isInRecovery: true };
+  const code = (slot: Partial<SlotState>, wasStandby: boolean) =>
+    judgeSlot("s", { ...standby, ...slot }, checkpoint, wasStandby)?.code ?? null;
+  const [missing, early] = [{ exists: false }, { walStatus: "reserved", logEnd: "0/0" }];
+  for (const wasStandby of [false, true]) {
+    expect(code({}, wasStandby)).toBe("slot_invalidated");
+    expect(code({ walStatus: "reserved" }, wasStandby)).toBeNull();
+    expect(code({ isSynced: true }, wasStandby)).toBe("source_is_standby");
+    expect(code(early, wasStandby)).toBe("source_is_standby");
+    expect(code(missing, wasStandby)).toBe(wasStandby ? "slot_missing" : "source_is_standby");
+    expect(code({ ...early, isInRecovery: false }, wasStandby)).toBe("source_behind");
+    expect(code({ ...missing, isInRecovery: false }, wasStandby)).toBe("slot_missing");
+  }
 });
