@@ -18,7 +18,7 @@ import type { PostgresConnection } from "../../../connector/config/connection.ts
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { describeReplicationDenial } from "../checks/privileges.ts";
 import { ExportedSnapshot } from "../copy/snapshot-point.ts";
-import type { SlotKind } from "./slot.ts";
+import { isStandby, type SlotKind } from "./slot.ts";
 import { watchSlotCreation } from "./slot-creation-watch.ts";
 import { walsenderName } from "./slot-holder.ts";
 import { walLevelTooLow } from "./slot-state.ts";
@@ -43,6 +43,8 @@ export interface ConsistentPointRequest {
  * While a temporary slot is being created the stream stands still. A new connector has no stream yet, so it may wait.
  */
 export const temporarySlotMs = 20_000;
+/** A standby waits for its primary to log something three times, every 15 s. */
+const standbySlotMs = 60_000;
 const cleanUpMs = 3_000;
 
 /**
@@ -51,22 +53,31 @@ const cleanUpMs = 3_000;
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
   const { connection, control, slot, kind, permits, signal, stop } = request;
+  const maxMs = (await isStandby(control)) ? standbySlotMs : temporarySlotMs;
   const replication = await openReplication(connection, request.run, stop);
   const pid = processIdOf(replication);
   const watch = watchSlotCreation(control, pid, request.warn);
   const giveUp = () => destroyClient(replication);
   stop.addEventListener("abort", giveUp, { once: true });
   if (stop.aborted) giveUp();
-  const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
+  const bound = kind === "temporary" ? setTimeout(giveUp, maxMs) : undefined;
   const begunAt = performance.now();
-  using _watch = watchSession({ connection, side: "source", client: replication, permits, signal });
+  const isClientBusy = () => watch.waitsForLog;
+  using _watch = watchSession({
+    connection,
+    side: "source",
+    client: replication,
+    isClientBusy,
+    permits,
+    signal,
+  });
   try {
     return await ExportedSnapshot.create(replication, slot, kind, control);
   } catch (error) {
     // Without an answer, the server may go on waiting and create the slot later.
     if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);
     if (stop.aborted) throw stop.reason;
-    const isGivenUp = kind === "temporary" && performance.now() - begunAt >= temporarySlotMs;
+    const isGivenUp = kind === "temporary" && performance.now() - begunAt >= maxMs;
     throw isGivenUp ? blocked(watch.seen, error) : describeCreationError(error);
   } finally {
     clearTimeout(bound);
@@ -110,12 +121,12 @@ async function endCreation(connection: PostgresConnection, slot: string, pid: nu
 }
 
 function blocked(seen: string | null, cause: unknown): MillraceError {
-  const query =
+  const unseen =
+    "a transaction that has been writing at the source for long. " +
     "Find it: SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start;";
   return new MillraceError(
     "slot_creation_blocked",
-    "A consistent point could not be had in time: a transaction has been writing at the source for long. " +
-      (seen === null ? query : `It is ${seen}`),
+    `A consistent point could not be had in time. Making a replication slot waits for ${seen ?? unseen}`,
     { cause },
   );
 }

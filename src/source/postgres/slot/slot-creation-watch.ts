@@ -1,6 +1,7 @@
-// Reports which transaction the creation of a slot waits for. The server waits for every write transaction that is
-// running at that moment.
+// Reports what the creation of a slot waits for. The server waits for every write transaction that is running at that
+// moment. A standby reads of them in its primary's log.
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
+// https://www.postgresql.org/docs/current/logicaldecoding-explanation.html#LOGICALDECODING-REPLICATION-SLOTS
 
 import { type Client, escapeLiteral } from "pg";
 
@@ -29,14 +30,25 @@ interface Blocker {
   readonly ageSeconds: number | null;
 }
 
+/** Of a standby. Version 17 spells the event in another way. */
+const standbyQuery = `
+select lower(wait_event) = 'walsenderwaitforwal' as "waitsForLog"
+from pg_stat_activity where pid = $1 and pg_is_in_recovery()`;
+
+const primarySeen =
+  "the primary to log which transactions are open. It does so every 15 s while something is written there, and up to three times " +
+  "are needed. To have it sooner, run SELECT pg_log_standby_snapshot(); at the primary.";
+
 export interface CreationWatch {
-  /** The blocker that was seen last; null: none was. */
+  /** What it was seen to wait for last; null: nothing was. */
   readonly seen: string | null;
+  /** The walsender reads the log as far as a standby has it: it waits for more, and not for its client. */
+  readonly waitsForLog: boolean;
   stop(): Promise<void>;
 }
 
 /**
- * Reports through `warn` what blocks the walsender `pid`, and null when the wait is over. Nothing else may use
+ * Reports through `warn` what the walsender `pid` waits for, and null when the wait is over. Nothing else may use
  * `control` meanwhile.
  */
 export function watchSlotCreation(
@@ -46,22 +58,31 @@ export function watchSlotCreation(
   firstCheckMs = defaultFirstCheckMs,
 ): CreationWatch {
   let seen: string | null = null;
+  let waitsForLog = false;
   let checking: Promise<void> = Promise.resolve();
   const check = async () => {
-    const { rows } = await control.query<Blocker>(blockerQuery, [pid]);
-    if (!rows[0]) return;
-    seen = describeBlocker(rows[0]);
+    const { rows: blockers } = await control.query<Blocker>(blockerQuery, [pid]);
+    const { rows: ofStandby } = await control.query<{ waitsForLog: boolean | null }>(standbyQuery, [pid]);
+    waitsForLog = ofStandby[0]?.waitsForLog ?? false;
+    if (blockers[0]) seen = describeBlocker(blockers[0]);
+    else if (ofStandby[0]) seen = primarySeen;
+    else return;
     warn(`Making a replication slot waits for ${seen}`);
   };
   const schedule = (delayMs: number): ReturnType<typeof setTimeout> =>
     setTimeout(() => {
-      checking = check().catch(() => {});
+      checking = check().catch(() => {
+        waitsForLog = false;
+      });
       timer = schedule(checkEveryMs);
     }, delayMs);
   let timer = schedule(firstCheckMs);
   return {
     get seen() {
       return seen;
+    },
+    get waitsForLog() {
+      return waitsForLog;
     },
     async stop() {
       clearTimeout(timer);

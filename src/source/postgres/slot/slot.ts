@@ -100,9 +100,12 @@ export async function createSlot(
 
 /** Whether a permanent slot may be a failover slot. On a standby it may not. */
 async function mayFailOver(control: Client): Promise<boolean> {
-  if ((await serverVersion(control)) < failoverSince) return false;
-  const { rows } = await control.query<{ isStandby: boolean }>(`select pg_is_in_recovery() as "isStandby"`);
-  return rows[0]?.isStandby === false;
+  return (await serverVersion(control)) >= failoverSince && !(await isStandby(control));
+}
+
+export async function isStandby(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ yes: boolean }>("select pg_is_in_recovery() as yes");
+  return rows[0]?.yes === true;
 }
 
 /** Replication commands must be in upper case. */
