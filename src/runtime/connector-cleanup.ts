@@ -7,6 +7,7 @@ import { slotName } from "../connector/connector-id.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { DroppedBy } from "../source/source.ts";
+import { tellsOfObjects } from "../source/source-state.ts";
 import type { State } from "../state/open-state.ts";
 import type { StoredConnector } from "../state/stores/connector-store.ts";
 
@@ -77,7 +78,9 @@ export class ConnectorCleanup {
  */
 export async function mayFindObjects(state: State, stored: StoredConnector): Promise<boolean> {
   const hasStreamed = stored.initialized && !configsOf(stored).every(copiesInRounds);
-  return hasStreamed || (await state.sourceRecords.load(stored.id)) !== null;
+  if (hasStreamed) return true;
+  const record = await state.sourceRecords.load(stored.id);
+  return record !== null && tellsOfObjects(record.text);
 }
 
 /** What the connector is, and what it was before where that is still to be cleaned up. */

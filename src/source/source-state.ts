@@ -8,12 +8,17 @@ export interface SourceStateStore {
 }
 
 /**
- * Set before anything is made at the source. A source without any record has made nothing, so a connector can be deleted
- * without asking it.
+ * Set before anything is made at the source. Without it the connector has made nothing there, and can be deleted without asking the
+ * source: a slot of its name is another service's.
  */
 const objectsKey = "objects";
 /** The record of a source that is to begin anew, and may still have what it made before. */
 export const recordOfObjects = JSON.stringify({ [objectsKey]: "left" });
+
+/** Whether `record`, as a store has it, tells that something may have been made at the source. */
+export function tellsOfObjects(record: string): boolean {
+  return objectsKey in JSON.parse(record);
+}
 
 export class SourceState {
   #saving: Promise<void> | null = null;
@@ -52,6 +57,11 @@ export class SourceState {
   #saveLater(): void {
     this.#isDirty = true;
     this.#saving ??= this.#save();
+  }
+
+  /** Something may have been made at the source. */
+  get hasObjects(): boolean {
+    return this.values.has(objectsKey);
   }
 
   /**

@@ -202,6 +202,15 @@ test.each<[string, object]>([
   expect(runtime.dropped).toEqual([]);
 });
 
+test("a connector that has only read its source's tables leaves a slot of its name there to others", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await runtime.state.sourceRecords.save("orders", '{"columns of 1":"{}"}', new Map(), null);
+  await runtime.connectors.command("orders", "Delete");
+  expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
+  expect(runtime.dropped).toEqual([]);
+});
+
 test("a connector whose former objects could not be dropped still waits for its source", async () => {
   await using runtime = await RuntimeFixture.open();
   await createWithObjects(runtime, "orders");

@@ -55,6 +55,7 @@ export interface SourcePace extends StreamPace {
 const defaultPace: SourcePace = { ...streamPace, tableCheckMs: 10_000 };
 
 export class PostgresSource implements Source {
+  readonly database: string;
   readonly #selection: TableSelection;
   readonly #reader: TableReader;
   readonly #sessions: ControlSessions;
@@ -88,6 +89,7 @@ export class PostgresSource implements Source {
     private readonly context: SourceContext,
     private readonly pace: SourcePace = defaultPace,
   ) {
+    this.database = config.connection.database;
     const { state, events, sinkFollowsShapes } = context;
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
@@ -107,10 +109,6 @@ export class PostgresSource implements Source {
       ...{ ...reading, generated: this.#generated, silentChanges: this.#silentChanges },
       ...{ arePublicationsNamed: this.#publications.areNamed, signal: context.signal },
     });
-  }
-
-  get database(): string {
-    return this.config.connection.database;
   }
 
   async tables(ask?: AskComputed): Promise<readonly TableShape[]> {
@@ -159,8 +157,10 @@ export class PostgresSource implements Source {
   }
 
   async publish(): Promise<void> {
-    await this.context.state.willMakeObjects();
-    await this.#sessions.with((client) => this.#publications.publish(client, this.#tables));
+    await this.#sessions.with(async (client) => {
+      await this.#slot.willMakeObjects(client);
+      await this.#publications.publish(client, this.#tables);
+    });
     for (const each of [this.#generated, this.#silentChanges]) each.published(this.#tables);
   }
 

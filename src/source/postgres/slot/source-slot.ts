@@ -50,6 +50,17 @@ export class SourceSlot {
     this.#isMade = context.isBegun === true && context.resumes !== true;
   }
 
+  /**
+   * Call it before anything is made at the source. A connector that has made nothing there leaves the slot, and publications of the
+   * same names, to whoever reads from it: a second service that was given the first one's connectors, as a copy for tests. Throws
+   * `slot_active` then, or `lease_lost`.
+   */
+  async willMakeObjects(client: Client): Promise<void> {
+    const { state } = this.context;
+    if (!state.hasObjects) await this.free(client);
+    await state.willMakeObjects();
+  }
+
   /** Drops an earlier slot of the name. Before something is made at the source, the state has to know of it. */
   async drop(client: Client, signal: AbortSignal): Promise<void> {
     const { owner, term, state } = this.context;

@@ -9,6 +9,7 @@ import { SourceSlot } from "../../../../src/source/postgres/slot/source-slot.ts"
 import { ReplicationClient } from "../../../../src/source/postgres/stream/replication-client.ts";
 import { SourceState } from "../../../../src/source/source-state.ts";
 import { fullConnection } from "../../../support/connector-config.ts";
+import { LiveRun } from "../../../support/live-run.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -137,4 +138,40 @@ test("what is to be made at the source is told to a fenced state each time, and 
     else await third;
     expect(saved).toBe(saves);
   }
+});
+
+test("a second service with a connector of the same id leaves slot and publications to the first one", async () => {
+  await server.query("create table t (id int primary key); create table other (id int primary key)");
+  for (const database of ["first", "second"]) await server.query(`create database ${database}`);
+  const schemas = [{ name: "public", default_action: "Exclude" as const, tables: [{ name: "t" }] }];
+  const start = (database: string, catalog: object) =>
+    LiveRun.start({
+      id: "twice",
+      source: {
+        postgres: {
+          connection: server.connection(),
+          replication_type: { logical_replication: { retry_window_seconds: 1 } },
+          catalog: { name: "postgres", ...catalog },
+        },
+      },
+      sink: { postgres: { connection: server.connection(database) } },
+    });
+  await using first = start("first", {});
+  await first.untilRealtime();
+  const published = () => server.query("select * from pg_publication_tables order by 1, 2, 3");
+  const before = await published();
+  expect(before.length).toBe(2);
+  const second = start("second", { schemas });
+  // Disposed of, it would drop what is the first one's.
+  const hasFailed = () => second.isOver || first.failures.length > 0;
+  await waitFor("a failure", hasFailed).finally(() => second.stop());
+  expect(first.failures.map(({ error }) => error.message)).toEqual([]);
+  const error = second.failures.at(-1)?.error;
+  expect(error).toMatchObject({ code: "slot_active", retry: "transient" });
+  expect(error?.message).toContain(`Replication slot ${first.slot} is held by process `);
+  expect(await published()).toEqual(before);
+  await server.query("insert into t values (1)");
+  const rows = () => server.query("select from t", "first");
+  await waitFor("the first one's change", async () => (await rows()).length === 1);
+  expect(first.failures).toEqual([]);
 });
