@@ -73,7 +73,7 @@ export class SessionPool implements AsyncDisposable {
  * even while a query runs. Throws MillraceErrors of `side`, or `signal.reason`.
  */
 export async function withPooledSession<Result>(
-  pool: SessionPool,
+  pool: Pick<SessionPool, "take" | "giveBack">,
   signal: AbortSignal,
   side: PostgresSide,
   work: (client: Client) => Promise<Result>,

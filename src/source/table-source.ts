@@ -34,7 +34,7 @@ export interface TableSource {
   copied(table: TableShape, since?: SnapshotPoint): void;
 }
 
-/** A snapshot of the source that stays readable until it is disposed of. Disposing twice does no harm. */
+/** A snapshot of the source that stays readable until it is disposed of. It keeps nothing of the log. Disposing twice does no harm. */
 export interface SnapshotPoint extends AsyncDisposable {
   /** Transactions whose commit record starts before it are in the snapshot, the others are not. */
   readonly lsn: Lsn;

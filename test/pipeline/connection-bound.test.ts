@@ -8,6 +8,7 @@ import {
   postgresSink,
   postgresSource,
 } from "../support/connector-config.ts";
+import { openPoints } from "../support/open-points.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -108,20 +109,17 @@ test("no more connections stand at source and sink than either allows", async ()
   await rig.source(`${["t0", "t1"].map(fill).join("; ")}; analyze`);
   rig.start();
   await rig.untilRealtime();
-  await using observer = await source.connect();
-  const count = async (kind: string) => {
-    const sql = "select from pg_stat_activity where usename = $1 and $2 in (backend_type, application_name)";
-    return (await observer.query(sql, [roles[0], kind])).rowCount ?? 0;
-  };
   // Sessions that have served rest for a moment.
-  await waitFor("the copies' sessions to end", async () => (await count("millrace snapshot")) === 0);
+  const readers = "select from pg_stat_activity where application_name = 'millrace snapshot'";
+  await waitFor("the copies' sessions to end", async () => (await rig.source(readers)).length === 0);
   // A table that comes while two tasks read all that they may read at once.
   const held = Promise.withResolvers<void>();
   rig.copiesHeld = held.promise;
   const before = rig.copies.length;
   await using connections = watchConnections(servers);
   const tasks = [rig.snapshot("t0", true), rig.snapshot("t1", false)];
-  const areReading = async () => rig.copies.length >= before + 3 && (await count("walsender")) >= 3;
+  const areReading = async () =>
+    rig.copies.length >= before + 3 && (await rig.source(openPoints)).length >= 2;
   await waitFor("both to have points, and one to read", areReading);
   await rig.source(["late0", "late1"].map(fill).join("; "));
   await waitFor("the new table to be read", () => rig.copies.some(({ table }) => table.startsWith("late")));

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { overlap, type PageRange } from "../../src/change/page-range.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
+import { openPoints } from "../support/open-points.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { vacuum } from "../support/vacuumed.ts";
@@ -312,8 +313,7 @@ test("what a range that is open for long keeps the source from clearing away is 
   const { rows: now } = await vacuum.query<{ xid: string }>("select pg_current_xact_id()::xid::text as xid");
   // Many times as long as a point is held: what comes next is not asked for while these are open.
   await sleep(600);
-  const points = "select from pg_replication_slots where temporary";
-  expect((await rig.source(points)).length).toBeLessThanOrEqual(2);
+  expect((await rig.source(openPoints)).length).toBeLessThanOrEqual(2);
   expect(await dead()).toBe(250);
   await holder.query("commit");
   const isFree = async () => (await rig.source<{ yes: boolean }>(isFreed(now[0]!.xid)))[0]?.yes;
@@ -324,6 +324,6 @@ test("what a range that is open for long keeps the source from clearing away is 
   expect(afterwards).toBeGreaterThanOrEqual(held);
   expect((await rig.sink(sideTables)).length).toBe(1);
   await copied;
-  expect(await rig.source(points)).toEqual([]);
+  expect(await rig.source(openPoints)).toEqual([]);
   await rig.expectEqual();
 });

@@ -3,7 +3,7 @@
 // sessions.
 
 import type { Client } from "pg";
-import { isIdle } from "../../connection/postgres-client.ts";
+import { closeClient, destroyClient, isIdle } from "../../connection/postgres-client.ts";
 import { type Permits, Semaphore } from "../../connection/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
@@ -11,6 +11,13 @@ import type { PostgresConnection } from "../../connector/config/connection.ts";
 import { connectForRun, type SourceRun } from "./run-sessions.ts";
 
 const maxBoundedSessions = 2;
+const giveBackMs = 1_000;
+
+export interface KeptSession {
+  readonly client: Client;
+  /** Ends its transaction. */
+  readonly giveBack: () => Promise<void>;
+}
 
 export class ControlSessions implements AsyncDisposable {
   /** Permits for sessions that check the source's other sessions; undefined: their number is not bounded. */
@@ -36,10 +43,18 @@ export class ControlSessions implements AsyncDisposable {
    * Runs `action` in a session of its own, which may idle between statements. Throws MillraceErrors, or
    * `signal.reason`.
    */
-  async with<T>(action: (client: Client) => Promise<T>, signal = this.signal): Promise<T> {
+  with<T>(action: (client: Client) => Promise<T>, signal = this.signal): Promise<T> {
+    return this.#within(this.#pool, action, signal);
+  }
+
+  async #within<T>(
+    pool: Pick<SessionPool, "take" | "giveBack">,
+    action: (client: Client) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
     const release = await this.#permits.acquire(signal);
     try {
-      return await withPooledSession(this.#pool, signal, "source", (client) =>
+      return await withPooledSession(pool, signal, "source", (client) =>
         whileWatched({ ...this.watched(client), isClientBusy: () => isIdle(client) }, () => action(client)),
       );
     } finally {
@@ -47,13 +62,33 @@ export class ControlSessions implements AsyncDisposable {
     }
   }
 
-  /** As `with`, for an action that may wait as long as another session's transaction lasts. */
-  async withForLong<T>(action: (client: Client) => Promise<T>, signal: AbortSignal): Promise<T> {
+  /**
+   * As `with`, for an action that may wait as long as another session's transaction lasts. What it returns has the session
+   * from then on, in an open transaction, and gives it back.
+   */
+  async withKept<T>(action: (session: KeptSession) => Promise<T>, signal: AbortSignal): Promise<T> {
     const release = await this.#longPermits.acquire(signal);
+    const pool = { take: (until: AbortSignal) => this.#pool.take(until), giveBack: async () => {} };
     try {
-      return await this.with(action, signal);
+      const kept = (client: Client) => ({ client, giveBack: () => this.#end(client) });
+      return await this.#within(pool, (client) => action(kept(client)), signal);
     } finally {
       release();
+    }
+  }
+
+  /** Where sessions are counted, an idle one may be one too many. */
+  async #end(client: Client): Promise<void> {
+    if (this.connection.max_pool_size > 0) return await closeClient(client);
+    const late = setTimeout(() => destroyClient(client), giveBackMs);
+    try {
+      await client.query("rollback");
+      await this.#pool.giveBack(client);
+    } catch {
+      // The connection was broken already.
+      destroyClient(client);
+    } finally {
+      clearTimeout(late);
     }
   }
 

@@ -193,16 +193,16 @@ export class PostgresSource implements Source {
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
-    return await this.#sessions.withForLong(async (client) => {
-      await this.#slot.drop(client, signal);
+    return await this.#sessions.withKept(async (session) => {
+      await this.#slot.drop(session.client, signal);
       try {
-        const point = await this.#slot.create(client, signal);
+        const point = await this.#slot.create(session, signal);
         this.#foundBefore.set(point, found);
         return point;
       } catch (error) {
         // After a permanent failure nothing is left behind; the next attempt publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
-        if (isForGood) await this.#publications.dropOwn(client);
+        if (isForGood) await this.#publications.dropOwn(session.client);
         throw error;
       }
     }, signal);
@@ -220,7 +220,7 @@ export class PostgresSource implements Source {
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
-    const point = await this.#sessions.withForLong((client) => this.#slot.laterPoint(client, signal), signal);
+    const point = await this.#sessions.withKept((session) => this.#slot.laterPoint(session, signal), signal);
     this.#foundBefore.set(point, found);
     return point;
   }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Client } from "pg";
 import { watchSession } from "../../../src/connection/session-watch.ts";
 import { ControlSessions } from "../../../src/source/postgres/control-sessions.ts";
 import { fullConnection } from "../../support/connector-config.ts";
@@ -37,8 +38,9 @@ describe("with a limit on connections", () => {
     await using sessions = sessionsOf(8);
     const release = Promise.withResolvers<void>();
     const waiting = [1, 2].map((i) =>
-      sessions.withForLong(async () => {
+      sessions.withKept(async ({ giveBack }) => {
         await release.promise;
+        await giveBack();
         return i;
       }, signal),
     );
@@ -80,6 +82,21 @@ describe("with a limit on connections", () => {
     expect(await seen.promise).toBe(1);
   });
 
+  test("a kept session leaves two for others, and is closed at its end", async () => {
+    await using sessions = sessionsOf(8);
+    const kept = await sessions.withKept(async (session) => {
+      await session.client.query("begin");
+      return session;
+    }, signal);
+    const release = Promise.withResolvers<void>();
+    const busy = [1, 2].map(() => sessions.with(() => release.promise));
+    await waitFor("two beside it", async () => (await sessionCount()) === 3);
+    await kept.giveBack();
+    expect(await sessionCount()).toBe(2);
+    release.resolve();
+    await Promise.all(busy);
+  });
+
   test("the signal ends the wait for a session", async () => {
     await using sessions = sessionsOf(8);
     const release = Promise.withResolvers<void>();
@@ -96,9 +113,32 @@ describe("with a limit on connections", () => {
 test("without a limit nobody waits", async () => {
   await using sessions = sessionsOf(0);
   const release = Promise.withResolvers<void>();
-  const busy = [1, 2, 3].map(() => sessions.withForLong(() => release.promise, signal));
+  const busy = [1, 2, 3].map(() =>
+    sessions.withKept(({ giveBack }) => release.promise.then(giveBack), signal),
+  );
   await waitFor("all three to be busy", async () => (await sessionCount()) === 3);
   release.resolve();
   await Promise.all(busy);
   expect(sessions.checkPermits).toBeUndefined();
+});
+
+test("without a limit a kept session serves others once it is given back, and one that was lost does not", async () => {
+  await using sessions = sessionsOf(0);
+  const pidOf = async (client: Client) =>
+    (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
+  const keep = () =>
+    sessions.withKept(async (session) => {
+      await session.client.query("begin; set local work_mem = '1MB'");
+      return { ...session, pid: await pidOf(session.client) };
+    }, signal);
+  const kept = await keep();
+  expect(await sessions.with(pidOf)).not.toBe(kept.pid);
+  await kept.giveBack();
+  const again = await Promise.all([sessions.with(pidOf), sessions.with(pidOf)]);
+  expect(again).toContain(kept.pid);
+
+  const lost = await keep();
+  await server.query(`select pg_terminate_backend(${lost.pid}, 5000)`);
+  await lost.giveBack();
+  expect(await Promise.all([1, 2, 3].map(() => sessions.with(pidOf)))).not.toContain(lost.pid);
 });

@@ -1,7 +1,8 @@
-// Creates a slot, permanent or temporary, and returns the snapshot that it exports. A creation that fails or is aborted
-// leaves nothing behind: a walsender that waits for a transaction does not notice that its client has gone.
+// Creates a slot, permanent or temporary, and returns the snapshot that it exports. A temporary one is gone by then. A
+// creation that fails or is aborted leaves nothing behind: a walsender that waits for a transaction does not notice that
+// its client has gone.
 
-import { type Client, escapeLiteral } from "pg";
+import type { Client } from "pg";
 import {
   connectPostgres,
   destroyClient,
@@ -17,6 +18,7 @@ import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { describeReplicationDenial } from "../checks/privileges.ts";
+import type { KeptSession } from "../control-sessions.ts";
 import { ExportedSnapshot } from "../copy/snapshot-point.ts";
 import { isStandby, type SlotKind } from "./slot.ts";
 import { watchSlotCreation } from "./slot-creation-watch.ts";
@@ -25,8 +27,8 @@ import { walLevelTooLow } from "./slot-state.ts";
 
 export interface ConsistentPointRequest {
   readonly connection: PostgresConnection;
-  /** A session in the same database; nothing else uses it meanwhile. */
-  readonly control: Client;
+  /** A session in the same database, which takes the snapshot over; nothing else uses it. */
+  readonly session: KeptSession;
   readonly slot: string;
   readonly kind: SlotKind;
   readonly run: RunOwner;
@@ -52,11 +54,11 @@ const cleanUpMs = 3_000;
  * `wal_level_not_logical`, `source_permission_denied`, a connection error, or `stop.reason`.
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
-  const { connection, control, slot, kind, permits, signal, stop } = request;
-  const maxMs = (await isStandby(control)) ? standbySlotMs : temporarySlotMs;
+  const { connection, session, slot, kind, permits, signal, stop } = request;
+  const maxMs = (await isStandby(session.client)) ? standbySlotMs : temporarySlotMs;
   const replication = await openReplication(connection, request.run, stop);
   const pid = processIdOf(replication);
-  const watch = watchSlotCreation(control, pid, request.warn);
+  const watch = watchSlotCreation(session.client, pid, request.warn);
   const giveUp = () => destroyClient(replication);
   stop.addEventListener("abort", giveUp, { once: true });
   if (stop.aborted) giveUp();
@@ -72,7 +74,7 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
     signal,
   });
   try {
-    return await ExportedSnapshot.create(replication, slot, kind, control);
+    return await ExportedSnapshot.ofSlot(replication, slot, kind, session);
   } catch (error) {
     // Without an answer, the server may go on waiting and create the slot later.
     if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);
@@ -92,13 +94,13 @@ export async function openReplication(
   run: RunOwner,
   signal: AbortSignal,
 ): Promise<Client> {
-  const client = await connectPostgres(connection, "replication", signal, "source").catch(
+  const name = walsenderName(run);
+  const client = await connectPostgres(connection, "replication", signal, "source", name).catch(
     (error: unknown) => {
       throw describeReplicationDenial(error, connection.user);
     },
   );
   try {
-    await client.query(`SET application_name = ${escapeLiteral(walsenderName(run))}`);
     await liftTransactionTimeout(client);
     return client;
   } catch (error) {

@@ -11,6 +11,7 @@ import type { PostgresConnection } from "../../../connector/config/connection.ts
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { KeptLog, SourceContext } from "../../source.ts";
 import type { SnapshotPoint } from "../../table-source.ts";
+import type { KeptSession } from "../control-sessions.ts";
 import { describeAwaitedStandbys } from "./awaited-standbys.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
@@ -70,9 +71,9 @@ export class SourceSlot {
     await dropSlot(client, this.name, signal, { owner, term, confirm: () => state.willMakeObjects() });
   }
 
-  /** Creates the slot, which must not exist. Nothing else may use `control` meanwhile; `stop` ends waiting. */
-  async create(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
-    const point = await this.#point(control, this.name, "permanent", stop);
+  /** Creates the slot, which must not exist. Nothing else may use the session: the point keeps it. `stop` ends waiting. */
+  async create(session: KeptSession, stop: AbortSignal): Promise<SnapshotPoint> {
+    const point = await this.#point(session, this.name, "permanent", stop);
     this.#log = point.log;
     this.#isMade = true;
     // The earlier slot may have been seen meanwhile.
@@ -101,10 +102,10 @@ export class SourceSlot {
     return judgeKeptLog(this.name, { ...facts, heldFor: standbys ?? facts.heldFor });
   }
 
-  /** A later consistent point, by a temporary slot. Nothing else may use `control` meanwhile; `stop` ends waiting. */
-  laterPoint(control: Client, stop: AbortSignal): Promise<SnapshotPoint> {
+  /** A later consistent point, by a temporary slot. As `create`. */
+  laterPoint(session: KeptSession, stop: AbortSignal): Promise<SnapshotPoint> {
     const name = `${this.name.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
-    return this.#point(control, name, "temporary", stop);
+    return this.#point(session, name, "temporary", stop);
   }
 
   /**
@@ -161,13 +162,13 @@ export class SourceSlot {
     return this.context.state.get(standbyKey) !== undefined;
   }
 
-  #point(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
+  #point(session: KeptSession, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
     const { connection, permits } = this;
     const { signal, events } = this.context;
     const warn = (reason: string | null) => events.warning("slot", reason);
     return takeConsistentPoint({
       connection,
-      control,
+      session,
       slot,
       kind,
       run: this.context,

@@ -46,10 +46,11 @@ test("a slot, permanent or temporary, is waited for until a busy primary has log
   over.defer(() => stop.abort());
   const warnings: (string | null)[] = [];
   const take = async (kind: SlotKind) => {
-    const control = over.use(await standby.connect());
+    const client = over.use(await standby.connect());
+    const session = { client, giveBack: async () => {} };
     const point = await takeConsistentPoint({
       connection: fullConnection(standby.connection()),
-      ...{ control, slot: kind, kind, run: {}, permits: undefined },
+      ...{ session, slot: kind, kind, run: {}, permits: undefined },
       ...{ signal: stop.signal, stop: stop.signal },
       warn: (reason) => warnings.push(reason),
     });
