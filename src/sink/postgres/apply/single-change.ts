@@ -18,7 +18,7 @@ import type { MergeSession } from "./merge-session.ts";
 import { longValueBytes } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { stage } from "./staged-rows.ts";
-import { deleteSameSql, deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
+import { deleteSameSql, deleteSql, findSql, inGroups, sameText, stageGroup, updateSql } from "./staging.ts";
 import { warnOfReplaced } from "./table-merge.ts";
 
 /** The position of the first row that COPY writes into an empty table. */
@@ -160,7 +160,8 @@ async function knownOf(
 
 /**
  * A merged copy may have the row under its new key already. Then that row is updated: it has the values that were not sent. The row under the
- * old key is deleted, as it may be another one by now. Returns whether the copy had the row.
+ * old key is deleted, as it may be another one by now. Both keys may be equal (`1.0` and `1.00`): their texts tell which of them a row has.
+ * Returns whether the copy had the row.
  */
 async function applyToMovedRow(
   { client }: MergeSession,
@@ -168,19 +169,21 @@ async function applyToMovedRow(
   keeps: readonly number[],
 ): Promise<boolean> {
   const { isOld, isNew } = staged(table);
+  const hasText = sameText(table, () => true);
   const update = updateSql(table, keeps) ?? ((condition: string) => findSql(table, condition));
-  const { rowCount } = await client.query(update(isNew));
+  const { rowCount } = await client.query(update(isNew) + hasText);
   if (!rowCount) return false;
-  await client.query(deleteSql(table, isOld));
+  await client.query(deleteSql(table, isOld) + hasText);
   return true;
 }
 
 /** Deletes the row under its old key, which may be another row's by now, and records the new key: the row is copied by itself later. */
 async function recordMoved(client: Client, incomplete: IncompleteRows, table: PreparedTable): Promise<void> {
   const { isOld, isNew } = staged(table);
+  // First: the new key may be equal to the old one, and would count as there.
+  await client.query(deleteSql(table, isOld));
   await client.query(incomplete.recordSql(table, isNew));
   incomplete.recorded(table.relation.id);
-  await client.query(deleteSql(table, isOld));
 }
 
 /** The conditions that pick the old row and the new one. */

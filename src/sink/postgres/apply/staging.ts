@@ -6,7 +6,7 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
-import type { PreparedTable } from "./prepared-table.ts";
+import type { PreparedColumn, PreparedTable } from "./prepared-table.ts";
 
 /** Values of `g`. From 1 on: updates with unchanged columns, one number for each set of such columns. */
 export const stageGroup = { insert: -2, delete: -1, update: 0 } as const;
@@ -47,13 +47,18 @@ export function deleteSql(table: PreparedTable, condition: string): string {
 
 /** As `deleteSql`, but spares rows whose keys are equal only by the index's collation: they are other rows of the source. */
 export function deleteSameSql(table: PreparedTable, condition: string): string {
-  const same = table.key.flatMap((i) => {
-    const { name, indexed } = table.columns[i]!;
-    return indexed?.isLoose
-      ? [` and t.${escapeIdentifier(name)}::pg_catalog.text collate "C" = s.c${i}::pg_catalog.text`]
-      : [];
-  });
-  return deleteSql(table, condition) + same.join("");
+  return deleteSql(table, condition) + sameText(table, ({ indexed }) => indexed?.isLoose === true);
+}
+
+/** Appended to a condition on equal keys: these of their columns have the same text, too. */
+export function sameText(table: PreparedTable, which: (column: PreparedColumn) => boolean): string {
+  return table.key
+    .filter((i) => which(table.columns[i]!))
+    .map(
+      (i) =>
+        ` and t.${escapeIdentifier(table.columns[i]!.name)}::pg_catalog.text collate "C" = s.c${i}::pg_catalog.text`,
+    )
+    .join("");
 }
 
 /** Updates target rows from staged ones, except the key and the `unchanged` columns. Null: there is nothing to set. */
