@@ -27,9 +27,9 @@ export interface VerifySink {
 
   /**
    * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. It is
-   * no longer unproved. Durable on return.
+   * no longer unproved. Durable on return. `haveRowsMoved`: what `SinkRows` has said. Then rows may be incomplete, which the next `prepare` tells.
    */
-  proved(table: TableShape): Promise<void>;
+  proved(table: TableShape, haveRowsMoved: boolean): Promise<void>;
 }
 
 /** A table's rows at one place of the stream. Disposing twice does no harm. */
@@ -45,8 +45,8 @@ export interface SinkRows extends AsyncDisposable {
   read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;
 
   /**
-   * Call it between two batches: whether the stream has since given a row another key without sending all of its values. If that row was out of
-   * date, so is now the one under the new key.
+   * Call it between two batches, also behind disposal: whether the stream has since given a row another key without sending all of its values. If
+   * that row was out of date, so is now the one under the new key.
    */
   haveRowsMoved(): boolean;
 

@@ -107,6 +107,8 @@ export class PipelineRig implements AsyncDisposable {
   beforePoint: () => Promise<void> = async () => {};
   /** Runs before a table is opened at the sink, to be compared. */
   beforeComparison: (table: string) => Promise<void> = async () => {};
+  /** Runs before rows of a table are read at the sink, to be compared as of a place that the stream may have left. */
+  beforeSinkRead: (table: string) => Promise<void> = async () => {};
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   readonly #board = new TableBoard();
@@ -446,8 +448,12 @@ export class PipelineRig implements AsyncDisposable {
     if (verification) {
       const open = verification.open.bind(verification);
       verification.open = async (table, stop) => {
-        await this.beforeComparison(table.relation.name);
-        return await open(table, stop);
+        const { name } = table.relation;
+        await this.beforeComparison(name);
+        const rows = await open(table, stop);
+        const read = rows.read.bind(rows);
+        rows.read = (...asked) => this.#after(this.beforeSinkRead(name), read(...asked));
+        return rows;
       };
     }
     return this.#calls.watch(sink);
@@ -483,6 +489,11 @@ export class PipelineRig implements AsyncDisposable {
       await untilAborted(this.copiesHeld, this.#abort.signal);
       yield chunk;
     }
+  }
+
+  async *#after<T>(before: Promise<void>, chunks: AsyncIterable<T>): AsyncGenerator<T> {
+    await before;
+    yield* chunks;
   }
 
   get #sinkConnection(): ReturnType<PostgresServer["connection"]> {

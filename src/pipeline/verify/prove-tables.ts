@@ -1,10 +1,10 @@
-// After a lost slot: compares tables with the source and mends them, one after the other, beside the stream. A table is proved once
-// what differed at one place of the log is mended. One that cannot be compared now is tried again later, and the others go on.
+// After a lost slot: compares tables with the source and mends them, one after the other, beside the stream. A table is proved once nothing
+// differed at one place of the log, or what did is mended and cannot have left a damage elsewhere. One that cannot be compared now is tried again
+// later, and the others go on.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { SinkRows } from "../../sink/verify-sink.ts";
 import { causeOf } from "../copy/copy-table.ts";
 import type { RunningTasks } from "../tasks/running-tasks.ts";
 import type { TaskContext } from "../tasks/task-context.ts";
@@ -31,6 +31,7 @@ export function proveTables(proofs: Proofs): void {
 
 function start(proofs: Proofs, table: TableShape, failures: number): void {
   proofs.running.startOwn("proof", [table], async (signal) => {
+    const beganMs = performance.now();
     try {
       await prove(proofs, table, signal);
       proofs.unproved.ended(table, null);
@@ -38,7 +39,7 @@ function start(proofs: Proofs, table: TableShape, failures: number): void {
       const failure = toMillraceError(causeOf(error));
       if (signal.aborted || failure.code === "stream_form_changed") throw failure;
       proofs.unproved.ended(table, failure.message);
-      const waitMs = Math.min(longestRetryMs, firstRetryMs * 2 ** failures);
+      const waitMs = nextTryMs(failures, performance.now() - beganMs);
       // Others have their turn meanwhile.
       void sleep(waitMs, undefined, { signal }).then(
         () => start(proofs, table, failures + 1),
@@ -46,6 +47,11 @@ function start(proofs: Proofs, table: TableShape, failures: number): void {
       );
     }
   });
+}
+
+/** At least as long as the last attempt took: a table that can never be compared must not keep both servers reading all the time. Pure. */
+export function nextTryMs(failures: number, tookMs: number): number {
+  return Math.max(tookMs, Math.min(longestRetryMs, firstRetryMs * 2 ** failures));
 }
 
 async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSignal): Promise<void> {
@@ -56,15 +62,8 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
     const table = unproved.tables.find((other) => other.relation.id === relation.id);
     // It was dropped, or a copy has taken the place of its rows.
     if (!table) return;
-    let isProved = false;
-    // A row that was copied by its key equals the source's, as one of a copy does. But one that moved before it was copied left a damage elsewhere.
-    const mended = (rows: SinkRows) =>
-      betweenBatches(async () => {
-        isProved = !rows.haveRowsMoved();
-        if (isProved) await sink.verification?.proved(table);
-      }, signal);
     unproved.comparing(table, 0);
-    await compareOnce(
+    const { result, haveRowsMoved } = await compareOnce(
       environment,
       context,
       {
@@ -73,12 +72,19 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
         spec: { repair: "Apply" },
         // What was changed while there was no slot.
         expected: "Many",
-        mended,
       },
       signal,
     );
-    // Its history can be compared with it now.
-    if (isProved) return void (await betweenBatches(context.listTables, signal));
+    const isProved = await betweenBatches(async () => {
+      const haveMoved = haveRowsMoved();
+      // A row that was copied by its key equals the source's, as one of a copy does. But one that moved before it was copied left a damage elsewhere.
+      if (haveMoved && result.repaired > 0) return false;
+      await sink.verification?.proved(table, haveMoved);
+      // Before the next batch: it is to find whole rows. And the table's history can be compared with it now.
+      await context.listTables();
+      return true;
+    }, signal);
+    if (isProved) return;
   }
   throw new MillraceError(
     "table_changed",

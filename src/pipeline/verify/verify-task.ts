@@ -40,10 +40,10 @@ export async function verifyForTask(
       progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
       ...{ spec, expected: "Few" },
     };
-    let found = await compareOnce(environment, context, asked, signal);
+    let { result: found } = await compareOnce(environment, context, asked, signal);
     let total = found;
     for (let rounds = 1; found.repaired > 0 && rounds < maxRounds; rounds++) {
-      found = await compareOnce(environment, context, asked, signal);
+      found = (await compareOnce(environment, context, asked, signal)).result;
       total = both(total, found);
     }
     return total;
@@ -61,24 +61,24 @@ export interface AskedComparison {
   readonly spec: Pick<VerifySpec, "repair" | "sample_percent">;
   /** How many rows are likely to differ: what is cheapest depends on it, and not what is found. */
   readonly expected: Expected;
-  /** Called when what differed is mended, before the sink's rows are closed. */
-  readonly mended?: (rows: SinkRows) => Promise<void>;
+}
+
+export interface Compared extends Pick<SinkRows, "haveRowsMoved"> {
+  readonly result: VerifyResult;
 }
 
 /** Compares the table as of one place of the log, and mends what differs there if that is asked for. */
-
 export async function compareOnce(
   environment: VerifyEnvironment,
   context: TaskContext,
   asked: AskedComparison,
   signal: AbortSignal,
-): Promise<VerifyResult> {
+): Promise<Compared> {
   const { table, opened } = await openTable(environment, context, asked, signal);
   await using _opened = opened;
   if (asked.spec.repair === "Apply" && opened.sink.repairBlocker !== null) throw notRepairable(table, opened);
   const result = await compare(environment, opened, asked, signal);
-  await asked.mended?.(opened.sink);
-  return result;
+  return { result, haveRowsMoved: () => opened.sink.haveRowsMoved() };
 }
 
 /** The last round says of which place of the log the table is known. */

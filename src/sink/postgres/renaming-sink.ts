@@ -84,7 +84,7 @@ export class RenamingSink implements Sink {
           tables.map((table) => this.naming.shape(table)),
         ),
       open: (table, stop) => verification.open(this.naming.shape(table), stop),
-      proved: (table) => verification.proved(this.naming.shape(table)),
+      proved: (table, haveRowsMoved) => verification.proved(this.naming.shape(table), haveRowsMoved),
     };
   }
 

@@ -82,13 +82,14 @@ export class SinkVerification implements VerifySink {
     }
   }
 
-  async proved({ relation }: TableShape): Promise<void> {
+  async proved({ relation }: TableShape, haveRowsMoved: boolean): Promise<void> {
     const { tables } = this;
     // A copy may have taken the place of its rows meanwhile.
     if (!tables.ledger.isUnproved(relation)) return;
     const record = async (client: Client) => {
       await tables.ledger.proved(client, relation);
-      await tables.incomplete.proved(client, relation.id);
+      // One that moved since may have become incomplete since.
+      if (!haveRowsMoved) await tables.incomplete.proved(client, relation.id);
     };
     await this.apply.guard((client) => tables.inTransaction(client, () => record(client)));
   }
