@@ -75,6 +75,21 @@ test("each damage is found by its key and column, and mended, and nothing else i
   await rig.stop();
 });
 
+test("rows that somebody damages again and again are mended a few times, and then told", async () => {
+  await using rig = await streaming({
+    source:
+      "create table t (id int primary key, v text); insert into t select g, 'v' from generate_series(1, 9) g",
+  });
+  let comparisons = 0;
+  rig.beforeComparison = async () => {
+    await rig.sink(`update t set v = 'wrong' where id = ${++comparisons}`);
+  };
+  expect(await rig.verify("t", "Apply")).toMatchObject({ missing: 0, extra: 0, changed: 5, repaired: 4 });
+  expect(comparisons).toBe(5);
+  expect(await rig.sink("select id from t where v = 'wrong'")).toEqual([{ id: 5 }]);
+  await rig.stop();
+});
+
 test("the statements of a dry run mend the rows of the sample", async () => {
   await using rig = await streaming({
     source: `create table "O'dd ""T""" ("k""1" text, k2 int, v jsonb, "select" bytea, primary key ("k""1", k2));
