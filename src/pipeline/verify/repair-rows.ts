@@ -9,11 +9,8 @@ import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
 import { copyRows, type RowsOfTable } from "../copy/copy-table.ts";
 import { withHeldPoint } from "./held-point.ts";
+import { RepairPace } from "./repair-pace.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
-
-/** The stream waits while a piece is replaced. */
-const pieceMs = { wanted: 200, most: 800 } as const;
-const pieceRows = { first: 500, most: 10_000, least: 20 } as const;
 
 /** Durable on return. `repaired` is called with how many rows were replaced. */
 export async function repairRows(
@@ -24,21 +21,16 @@ export async function repairRows(
   signal: AbortSignal,
   repaired: (rows: number) => void,
 ): Promise<void> {
-  let rows: number = pieceRows.first;
+  const pace = new RepairPace();
   for (let at = 0; at < differences.length; ) {
-    const piece = differences.slice(at, at + rows);
+    const piece = differences.slice(at, at + pace.rows);
     const keys = piece.map(({ key }) => key);
     const asked = await untilAborted(keysOfSource(table, verification, piece), signal);
     const tookMs = await repairPiece(environment, { table, keys, asked, signal, absent: "removed" });
     at += piece.length;
     repaired(piece.length);
-    rows = nextPiece(rows, tookMs);
+    pace.took(tookMs);
   }
-}
-
-function nextPiece(rows: number, tookMs: number): number {
-  if (tookMs < pieceMs.wanted) return Math.min(pieceRows.most, rows * 2);
-  return tookMs > pieceMs.most ? Math.max(pieceRows.least, rows >> 1) : rows;
 }
 
 /** The keys that the source may have a row of. It may have one by now also of a key that only the sink had. */
