@@ -70,7 +70,7 @@ describe("who may import whom", () => {
     memory: [],
     change: ["src/errors", "src/memory"],
     connector: ["src/errors"],
-    comparison: ["src/change"],
+    comparison: ["src/change", "src/memory"],
     connection: ["src/connector", "src/errors", "src/memory"],
     source: [
       "src/change",

@@ -39,18 +39,46 @@ export async function readBinaryRows(
   onRow: (row: BinaryRow) => void,
 ): Promise<void> {
   const row = new BinaryRow();
-  let rest: Uint8Array = none;
+  const joined = new JoinedChunks();
   let isBegun = false;
   for await (const chunk of chunks) {
-    const bytes = rest.length === 0 ? chunk : joined(rest, chunk);
+    const bytes = joined.with(chunk);
     let at = 0;
     if (!isBegun && bytes.length >= headerBytes) {
       isBegun = true;
       at = headerBytes;
     }
     if (isBegun) at = readRows(bytes, at, row, onRow);
-    // The chunk's memory is used again. A Buffer's `slice` would not copy.
-    rest = at < bytes.length ? new Uint8Array(bytes.subarray(at)) : none;
+    // The chunk's memory is used again.
+    joined.keep(bytes.subarray(at));
+  }
+}
+
+/** Puts what is left of a chunk before the next one. In memory that is used again: that of each chunk would be much garbage. */
+class JoinedChunks {
+  #memory = none;
+  #left = 0;
+
+  with(chunk: Uint8Array): Uint8Array {
+    if (this.#left === 0) return chunk;
+    const length = this.#left + chunk.length;
+    this.#reserve(length);
+    this.#memory.set(chunk, this.#left);
+    return this.#memory.subarray(0, length);
+  }
+
+  /** `rest` may be in the memory itself. */
+  keep(rest: Uint8Array): void {
+    this.#reserve(rest.length);
+    this.#memory.set(rest);
+    this.#left = rest.length;
+  }
+
+  #reserve(length: number): void {
+    if (length <= this.#memory.length) return;
+    const before = this.#memory.subarray(0, this.#left);
+    this.#memory = new Uint8Array(length * 2);
+    this.#memory.set(before);
   }
 }
 
@@ -83,11 +111,4 @@ function locate({ view, starts, lengths }: BinaryRow, from: number, fields: numb
     if (at > view.byteLength) return -1;
   }
   return at;
-}
-
-function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(one.length + other.length);
-  bytes.set(one);
-  bytes.set(other, one.length);
-  return bytes;
 }

@@ -1,15 +1,20 @@
 // The rows of both sides that have no equal on the other one. Equal rows cancel each other out as they come, so that memory holds little more
-// than what differs. A hash table over the rows' digests, with open addressing. Pure.
+// than what differs. A hash table over the rows' digests, with open addressing.
 
 import type { RowKey } from "../change/copy-part.ts";
+import { GcPacer } from "../memory/gc-pacer.ts";
+import { releaseBytes } from "../memory/release-bytes.ts";
 import type { Side } from "./bucket-differences.ts";
 import type { BinaryRow } from "./digest-rows.ts";
 
 const words = 4;
 const state = { free: 0, source: 1, sink: 2, matched: 3 } as const;
 const firstSlots = 1024;
+const firstKeyBytes = firstSlots * 16;
 /** Digest, state, times, and where the key is. */
 const slotBytes = words * 4 + 1 + 4 + 4;
+/** About: of a row's key and kind, as objects. */
+const differenceBytes = 256;
 /** Digest, key length. */
 const digestFields = 2;
 
@@ -20,7 +25,7 @@ export interface RowDifference {
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-export class UnmatchedRows {
+export class UnmatchedRows implements Disposable {
   #slots = firstSlots;
   #digests = new Int32Array(firstSlots * words);
   #states = new Uint8Array(firstSlots);
@@ -32,11 +37,16 @@ export class UnmatchedRows {
   #used = 0;
   readonly #unmatched = { source: 0, sink: 0 };
   /** Keys, each as the int32 lengths and bytes of its fields. */
-  #keys = new Uint8Array(firstSlots * 16);
+  #keys = new Uint8Array(firstKeyBytes);
   #keysEnd = 0;
   #withoutKey = 0;
+  #isFull = false;
 
-  constructor(private readonly keyFields: number) {}
+  /** `maxBytes`: what it has in memory at most, also while it grows. */
+  constructor(
+    private readonly keyFields: number,
+    private readonly maxBytes = Number.POSITIVE_INFINITY,
+  ) {}
 
   count(side: Side): number {
     return this.#unmatched[side];
@@ -47,6 +57,11 @@ export class UnmatchedRows {
     return this.#slots * slotBytes + this.#keys.length;
   }
 
+  /** It takes no more rows, and what it has taken is of no use. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
   /** Rows whose key is NULL in one of its columns. They are in no other count, and no difference. */
   get withoutKey(): number {
     return this.#withoutKey;
@@ -54,6 +69,7 @@ export class UnmatchedRows {
 
   /** Takes a row of a scan of kind `rows`. */
   add(side: Side, row: BinaryRow): void {
+    if (this.#isFull) return;
     if (this.#lacksKey(row)) {
       this.#withoutKey++;
       return;
@@ -74,7 +90,7 @@ export class UnmatchedRows {
         return;
       }
     }
-    if (this.#used * 4 > this.#slots * 3) this.#rebuild();
+    if (!this.#isFull && this.#used * 4 > this.#slots * 3) this.#rebuild();
   }
 
   /**
@@ -84,32 +100,34 @@ export class UnmatchedRows {
   *differences(rowsPerPart = 2 ** 16): Generator<readonly RowDifference[]> {
     if (this.keyFields === 0) return;
     const { slots, ends } = this.#byKey(rowsPerPart);
+    const passed = new GcPacer();
     let from = 0;
     for (const end of ends) {
       if (end > from) yield this.#differencesOf(slots.subarray(from, end));
+      passed.released((end - from) * differenceBytes);
       from = end;
     }
   }
 
   #differencesOf(slots: Uint32Array): readonly RowDifference[] {
-    const kinds = new Map<string, RowDifference["kind"]>();
+    const found = new Map<string, RowDifference>();
     for (const slot of slots) {
-      const key = JSON.stringify(this.#keyOf(slot));
+      const key = this.#keyOf(slot);
+      const id = key.length === 1 ? key[0]! : JSON.stringify(key);
       const kind = this.#states[slot] === state.source ? "Missing" : "Extra";
-      const before = kinds.get(key);
-      kinds.set(key, before === undefined || before === kind ? kind : "Changed");
+      const before = found.get(id);
+      if (before?.kind !== kind) found.set(id, { key, kind: before === undefined ? kind : "Changed" });
     }
-    return [...kinds].map(([key, kind]) => ({ key: JSON.parse(key) as RowKey, kind }));
+    return [...found.values()];
   }
 
   /** The slots of all rows, sorted into parts by hashes of their keys; and where each part ends. */
   #byKey(rowsPerPart: number): { readonly slots: Uint32Array; readonly ends: Uint32Array } {
-    const rows = this.#countLive();
+    const { live: rows } = this.#sizeOfLive();
     const ends = new Uint32Array(2 ** Math.ceil(Math.log2(Math.max(1, rows / rowsPerPart))));
-    const view = new DataView(this.#keys.buffer);
     const partOf = (slot: number) => {
       const from = this.#keyAt[slot]!;
-      return hashOf(this.#keys, from, keyEnd(view, from, this.keyFields)) & (ends.length - 1);
+      return hashOf(this.#keys, from, this.#keyEnd(this.#keys, from)) & (ends.length - 1);
     };
     for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) ends[partOf(slot)]!++;
     let before = 0;
@@ -159,80 +177,113 @@ export class UnmatchedRows {
     if (this.keyFields === 0) return;
     const from = row.starts[digestFields]! - 4;
     const last = digestFields + this.keyFields - 1;
-    this.#keyAt[slot] = this.#keep(row.bytes.subarray(from, row.starts[last]! + row.lengths[last]!));
+    this.#keyAt[slot] = this.#keep(row.bytes, from, row.starts[last]! + row.lengths[last]!);
   }
 
-  #keep(key: Uint8Array): number {
+  /** Without an object for each key: millions of them are more garbage than all keys. */
+  #keep(bytes: Uint8Array, from: number, end: number): number {
     const at = this.#keysEnd;
-    if (at + key.length > this.#keys.length) {
-      const grown = new Uint8Array(Math.max(at + key.length, this.#keys.length * 2));
-      grown.set(this.#keys.subarray(0, at));
-      this.#keys = grown;
+    const needed = at + end - from;
+    if (needed > this.#keys.length) {
+      const length = Math.max(needed, this.#keys.length * 2);
+      if (!this.#hasRoomFor(length)) return at;
+      const before = this.#keys;
+      this.#keys = new Uint8Array(length);
+      this.#keys.set(before.subarray(0, at));
+      releaseBytes(before);
     }
-    this.#keys.set(key, at);
-    this.#keysEnd = at + key.length;
+    for (let byte = from; byte < end; byte++) this.#keys[at + byte - from] = bytes[byte]!;
+    this.#keysEnd = needed;
     return at;
   }
 
   #keyOf(slot: number): RowKey {
-    const view = new DataView(this.#keys.buffer);
     const key: string[] = [];
     let at = this.#keyAt[slot]!;
     for (let field = 0; field < this.keyFields; field++) {
-      const length = view.getInt32(at);
+      const length = int32At(this.#keys, at);
       key.push(decoder.decode(this.#keys.subarray(at + 4, at + 4 + length)));
       at += 4 + length;
     }
     return key;
   }
 
+  /** Where the key ends that begins at `from`. */
+  #keyEnd(keys: Uint8Array, from: number): number {
+    let end = from;
+    for (let field = 0; field < this.keyFields; field++) end += 4 + int32At(keys, end);
+    return end;
+  }
+
   #isLive(slot: number): boolean {
     return this.#states[slot] === state.source || this.#states[slot] === state.sink;
   }
 
-  #countLive(): number {
+  #sizeOfLive(): { readonly live: number; readonly keyBytes: number } {
     let live = 0;
-    for (let slot = 0; slot < this.#slots; slot++) if (this.#isLive(slot)) live++;
-    return live;
+    let keyBytes = 0;
+    for (let slot = 0; slot < this.#slots; slot++) {
+      if (!this.#isLive(slot)) continue;
+      live++;
+      keyBytes += this.#keyEnd(this.#keys, this.#keyAt[slot]!) - this.#keyAt[slot]!;
+    }
+    return { live, keyBytes };
+  }
+
+  /** Until it has moved there, what it has is in memory twice. */
+  #hasRoomFor(bytes: number): boolean {
+    this.#isFull ||= this.bytes + bytes > this.maxBytes;
+    return !this.#isFull;
   }
 
   /** Drops what has matched, and grows if that is not enough. */
   #rebuild(): void {
-    const before = {
-      ...{ slots: this.#slots, states: this.#states, digests: this.#digests },
-      ...{ times: this.#times, keyAt: this.#keyAt },
-    };
+    const before = this.#slotArrays();
+    const [digests, states, times, keyAt] = before;
     const keys = this.#keys;
-    const view = new DataView(keys.buffer);
-    const keyOf = (from: number) => keys.subarray(from, keyEnd(view, from, this.keyFields));
-    const live = this.#countLive();
-    this.#slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 2)));
-    this.#digests = new Int32Array(this.#slots * words);
-    this.#states = new Uint8Array(this.#slots);
-    this.#times = new Uint32Array(this.#slots);
-    this.#keyAt = new Uint32Array(this.#slots);
-    this.#keys = new Uint8Array(Math.max(firstSlots, keys.length >> 1));
-    this.#keysEnd = 0;
+    const { live, keyBytes } = this.#sizeOfLive();
+    const slots = Math.max(firstSlots, 2 ** Math.ceil(Math.log2((live + 1) * 2)));
+    const isKeyMoved = keyBytes * 2 < this.#keysEnd;
+    const keysLength = isKeyMoved ? Math.max(firstKeyBytes, keyBytes * 2) : 0;
+    if (!this.#hasRoomFor(slots * slotBytes + keysLength)) return;
+    this.#slots = slots;
+    this.#digests = new Int32Array(slots * words);
+    this.#states = new Uint8Array(slots);
+    this.#times = new Uint32Array(slots);
+    this.#keyAt = new Uint32Array(slots);
     this.#used = live;
-    for (let slot = 0; slot < before.slots; slot++) {
-      const at = before.states[slot]!;
-      if (at !== state.source && at !== state.sink) continue;
-      const digest = before.digests.subarray(slot * words, slot * words + words);
-      let to = digest[3]! & (this.#slots - 1);
-      while (this.#states[to] !== state.free) to = (to + 1) & (this.#slots - 1);
-      this.#states[to] = at;
-      this.#times[to] = before.times[slot]!;
-      this.#digests.set(digest, to * words);
-      if (this.keyFields > 0) this.#keyAt[to] = this.#keep(keyOf(before.keyAt[slot]!));
+    if (isKeyMoved) {
+      this.#keys = new Uint8Array(keysLength);
+      this.#keysEnd = 0;
     }
+    for (let slot = 0; slot < states.length; slot++) {
+      const at = states[slot]!;
+      if (at !== state.source && at !== state.sink) continue;
+      let to = digests[slot * words + 3]! & (slots - 1);
+      while (this.#states[to] !== state.free) to = (to + 1) & (slots - 1);
+      this.#states[to] = at;
+      this.#times[to] = times[slot]!;
+      for (let word = 0; word < words; word++)
+        this.#digests[to * words + word] = digests[slot * words + word]!;
+      const from = keyAt[slot]!;
+      this.#keyAt[to] = isKeyMoved ? this.#keep(keys, from, this.#keyEnd(keys, from)) : from;
+    }
+    for (const array of before) releaseBytes(array);
+    if (isKeyMoved) releaseBytes(keys);
+  }
+
+  #slotArrays() {
+    return [this.#digests, this.#states, this.#times, this.#keyAt] as const;
+  }
+
+  /** Nothing may be asked of it afterwards. */
+  [Symbol.dispose](): void {
+    for (const array of [...this.#slotArrays(), this.#keys]) releaseBytes(array);
   }
 }
 
-/** Where the key ends that begins at `from`. */
-function keyEnd(keys: DataView, from: number, fields: number): number {
-  let end = from;
-  for (let field = 0; field < fields; field++) end += 4 + keys.getInt32(end);
-  return end;
+function int32At(bytes: Uint8Array, at: number): number {
+  return (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
 }
 
 /** FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */

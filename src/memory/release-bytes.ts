@@ -8,7 +8,7 @@ const leastBytes = 64 * 1024;
  * Nothing may read `bytes`, or anything else in their buffer, afterwards. It leaves alone what has moved to another
  * thread, and what is part of a larger buffer.
  */
-export function releaseBytes({ buffer, byteLength }: Uint8Array): void {
+export function releaseBytes({ buffer, byteLength }: Pick<Uint8Array, "buffer" | "byteLength">): void {
   if (byteLength < leastBytes || byteLength !== buffer.byteLength) return;
   if (buffer instanceof ArrayBuffer) buffer.transfer(0);
 }

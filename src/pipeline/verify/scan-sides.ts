@@ -32,8 +32,8 @@ const maxParts = 256;
 const maxRowsAtOnce = 4_000_000;
 /** Statistics that are only somewhat old are no reason to read everything again. */
 const muchFewer = 16;
-/** Keys may be long. What has more than that in memory is looked at in smaller groups. */
-const maxBytesAtOnce = 256 * 1024 * 1024;
+/** Keys may be long, and all rows may differ. What would take more is looked at in smaller groups. */
+const maxBytesAtOnce = 192 * 1024 * 1024;
 
 const sides = ["source", "sink"] as const satisfies readonly Side[];
 
@@ -99,7 +99,7 @@ async function scanWithin(
   return found;
 }
 
-/** Yields what differs in these buckets, in groups that fit in memory. */
+/** Yields what differs in these buckets, in groups that fit in memory. A group is gone when the next one is asked for. */
 export async function* scanRows(
   environment: VerifyEnvironment,
   opened: OpenedSides,
@@ -113,21 +113,24 @@ export async function* scanRows(
   let maxRows = maxRowsAtOnce;
   while (rest.length > 0) {
     const among = groupsOf({ rowsIn: (bucket) => found.rowsIn(bucket) }, rest, maxRows)[0]!;
-    const unmatched = new UnmatchedRows(opened.comparison.key.length);
-    let rows = 0;
     // A group of one bucket cannot be divided.
-    const isFull = () => among.length > 1 && unmatched.bytes > maxBytes;
+    using unmatched = new UnmatchedRows(
+      opened.comparison.key.length,
+      among.length > 1 ? maxBytes : Number.POSITIVE_INFINITY,
+    );
+    let rows = 0;
     await atBoth(signal, async (side, either) => {
       await untilLagIsLow(environment, either);
       await scan(environment, opened, side, { kind: "rows", buckets, among }, either, (row) => {
         // The reading goes on to its end, as the sink's snapshot does not outlive one that is broken off.
-        if (isFull()) return;
+        if (unmatched.isFull) return;
         rows++;
         unmatched.add(side, row);
       });
     });
-    if (isFull()) {
-      maxRows = Math.floor(rows / 2);
+    if (unmatched.isFull) {
+      // So many are not too many. But others may have longer keys.
+      maxRows = Math.floor(rows * 0.9);
       continue;
     }
     rest = rest.slice(among.length);

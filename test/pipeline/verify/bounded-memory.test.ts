@@ -1,13 +1,14 @@
 // What differs is looked at in groups that fit in memory, however long its keys are.
 
 import { expect, test } from "bun:test";
-import { BucketDifferences, bucketsFor } from "../../../src/comparison/bucket-differences.ts";
+import { BucketDifferences, bucketsFor, type Side } from "../../../src/comparison/bucket-differences.ts";
 import { readBinaryRows } from "../../../src/comparison/digest-rows.ts";
 import type { DigestScan } from "../../../src/comparison/row-comparison.ts";
 import type { OpenedSides } from "../../../src/pipeline/verify/opened-sides.ts";
 import { scanBuckets, scanRows } from "../../../src/pipeline/verify/scan-sides.ts";
 import type { VerifyEnvironment } from "../../../src/pipeline/verify/verify-environment.ts";
 import { copyOf } from "../../support/binary-copy.ts";
+import { MemoryWatch } from "../../support/process-memory.ts";
 
 const buckets = 64;
 const rowsPerBucket = 50;
@@ -32,18 +33,21 @@ function sidesOf(keyBytes: number, scans: number[]): OpenedSides {
   return sides as unknown as OpenedSides;
 }
 
-async function found(): Promise<BucketDifferences> {
+async function found(rowsOf: Partial<Record<Side, number>>): Promise<BucketDifferences> {
   const differences = new BucketDifferences(buckets, false);
-  const rows = Array.from(
-    { length: buckets },
-    (_, bucket) => [bucket, BigInt(rowsPerBucket), 1n, 1n] as const,
-  );
-  await readBinaryRows(
-    (async function* () {
-      yield copyOf(rows);
-    })(),
-    (row) => differences.add("source", row),
-  );
+  for (const [side, count] of Object.entries(rowsOf)) {
+    const digest = side === "source" ? 1n : 2n;
+    const rows = Array.from(
+      { length: buckets },
+      (_, bucket) => [bucket, BigInt(count), digest, digest] as const,
+    );
+    await readBinaryRows(
+      (async function* () {
+        yield copyOf(rows);
+      })(),
+      (row) => differences.add(side as Side, row),
+    );
+  }
   return differences;
 }
 
@@ -58,7 +62,7 @@ test.each([
   [50_000, 64],
 ])("keys of %d bytes take %d groups at least", async (keyBytes, least) => {
   const scans: number[] = [];
-  const differences = await found();
+  const differences = await found({ source: rowsPerBucket });
   const groups = scanRows(
     environment,
     sidesOf(keyBytes, scans),
@@ -79,6 +83,74 @@ test.each([
   expect(seen).toBeGreaterThanOrEqual(least);
   // Few readings are in vain.
   expect(scans.length - seen).toBeLessThan(6);
+});
+
+const differingPerBucket = 31_250;
+const rowsPerChunk = 1_250;
+
+/** All rows differ. As chunks are: in memory that is used again, and with rows that are in two of them. It makes no garbage. */
+async function* differingRows(side: Side, scan: DigestScan): AsyncGenerator<Uint8Array> {
+  if (scan.kind !== "rows") throw new Error("not asked for here");
+  const row = [0n, 0n, "12345678"] as const;
+  const template = copyOf(Array.from({ length: rowsPerChunk }, () => row));
+  const rowBytes = copyOf([row, row]).length - copyOf([row]).length;
+  const header = copyOf([]).length - 2;
+  yield template.subarray(0, header);
+  const rows = new Uint8Array(template.subarray(header, header + rowsPerChunk * rowBytes));
+  const view = new DataView(rows.buffer);
+  for (const bucket of scan.among) {
+    for (let from = 0; from < differingPerBucket; from += rowsPerChunk) {
+      for (let at = 0; at < rowsPerChunk; at++) {
+        const id = bucket * differingPerBucket + from + at;
+        const digest = at * rowBytes + 6;
+        for (let word = 0; word < 2; word++) {
+          const seed = word * 2 + (side === "source" ? 0 : 1);
+          view.setInt32(digest + word * 12, mixed(id * 4 + seed));
+          view.setInt32(digest + word * 12 + 4, mixed(id * 4 + seed + 2 ** 30));
+        }
+        let rest = id;
+        for (let digit = rowBytes; digit > rowBytes - 8; digit--) {
+          rows[at * rowBytes + digit - 1] = 48 + (rest % 10);
+          rest = Math.floor(rest / 10);
+        }
+      }
+      yield rows.subarray(0, 10);
+      yield rows.subarray(10);
+    }
+  }
+}
+
+/** https://github.com/skeeto/hash-prospector: different for different numbers. */
+function mixed(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x21f0aaad);
+  hash = Math.imul(hash ^ (hash >>> 15), 0x735a2d97);
+  return hash ^ (hash >>> 15);
+}
+
+test("a table of two million rows that all differ takes less than 256 MB", async () => {
+  const opened = {
+    source: {
+      read: (_table: unknown, _point: unknown, _comparison: unknown, scan: DigestScan) =>
+        differingRows("source", scan),
+    },
+    sink: { read: (_comparison: unknown, scan: DigestScan) => differingRows("sink", scan) },
+    comparison: { key: [1] },
+  } as unknown as OpenedSides;
+  const differences = await found({ source: differingPerBucket, sink: differingPerBucket });
+  Bun.gc(true);
+  const before = process.memoryUsage.rss();
+  using watch = new MemoryWatch(process.pid);
+  const { signal } = new AbortController();
+  let changed = 0;
+  for await (const unmatched of scanRows(environment, opened, differences, differences.differing(), signal)) {
+    for (const part of unmatched.differences()) {
+      changed += part.filter(({ kind }) => kind === "Changed").length;
+      // Others have their turn between two parts.
+      await Bun.sleep(0);
+    }
+  }
+  expect(changed).toBe(buckets * differingPerBucket);
+  expect(watch.peak().resident - before).toBeLessThan(256 * 1024 * 1024);
 });
 
 /** A table of which nobody knows how large it is. All of its rows are at the source alone, or equal. */
