@@ -1,6 +1,7 @@
 // max_pool_size bounds what a connector opens at either side, while it copies and looks after everything else.
 
 import { expect, test } from "bun:test";
+import { Client } from "pg";
 import { areConnectionsBounded, parallelCopies } from "../../src/connector/config/parallel-copies.ts";
 import {
   fullConnection,
@@ -171,3 +172,38 @@ test("one session at the sink does everything, also for a role that may have no 
   await rig.expectEqual();
   await rig.stop();
 });
+
+test.each([2, 3])(
+  "a repair takes no session beside those of its comparison, where %d may be open",
+  async (most) => {
+    await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+    await server.query(
+      `create role tight login connection limit ${most}; grant set on parameter session_replication_role to tight`,
+    );
+    const connection = { ...server.connection("tight_sink"), user: "tight" };
+    await using rig = await PipelineRig.create(server, "tight", {
+      sink: { connection: fullConnection(connection, { max_pool_size: most }) },
+      parallelCopies: 1,
+    });
+    await rig.sink("grant all on database tight_sink to tight; grant all on schema public to tight");
+    await rig.source(
+      "create table t (id int primary key, v text); insert into t select i, 'a' from generate_series(1, 3000) i; analyze",
+    );
+    rig.start();
+    await rig.untilRealtime();
+    await rig.expectEqual();
+    await rig.sink("update t set v = 'wrong'");
+    const sessions = "select from pg_stat_activity where usename = 'tight'";
+    await waitFor("the copy's session to end", async () => (await server.query(sessions)).length === 1);
+    // It stands for the one that checks the others. That may be refused.
+    const observer = new Client(connection);
+    if (most > 2) await observer.connect();
+    try {
+      expect(await rig.verify("t", "Apply")).toMatchObject({ changed: 3000, repaired: 3000 });
+    } finally {
+      await observer.end();
+    }
+    await rig.expectEqual();
+    await rig.stop();
+  },
+);

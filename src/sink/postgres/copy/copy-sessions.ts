@@ -1,4 +1,4 @@
-// The sessions that copies use: a pool of their own, or the session that applies batches where the sink may have only one.
+// The sessions that copies use: a pool of their own, or the session that applies batches where the stream waits, or the sink may have only one.
 
 import type { Client } from "pg";
 import { destroyClient, processIdOf } from "../../../connection/postgres-client.ts";

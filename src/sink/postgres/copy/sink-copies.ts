@@ -17,6 +17,8 @@ import { CopiesInApplySession, PooledCopySessions } from "./copy-sessions.ts";
 
 export class SinkCopies implements CopySink, AsyncDisposable {
   readonly #sink: CopyingSink;
+  /** The stream waits for rows that come by their keys: they need no other session, and a bounded server may have none left. */
+  readonly #ofRows: CopyingSink;
 
   constructor(
     config: PostgresSinkConfig,
@@ -26,10 +28,10 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     private readonly apply: ApplySession,
   ) {
     const refusals = new CopyRefusals(config, naming, connector, tables, apply);
-    const sessions = hasOneSession(config.connection)
-      ? new CopiesInApplySession(apply.client, connector)
-      : new PooledCopySessions(config, connector);
+    const own = new CopiesInApplySession(apply.client, connector);
+    const sessions = hasOneSession(config.connection) ? own : new PooledCopySessions(config, connector);
     this.#sink = { config, naming, connector, tables, apply, sessions, refusals };
+    this.#ofRows = { ...this.#sink, sessions: own };
   }
 
   async begin(
@@ -46,7 +48,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
   }
 
   rowsForm(table: TableShape): TupleForm {
-    return new CopyContext(this.#sink, table, this.connector.signal).form;
+    return new CopyContext(this.#ofRows, table, this.connector.signal).form;
   }
 
   async takeRows(rows: CopyChunk, absent: "stay" | "removed" = "stay"): Promise<void> {
@@ -57,7 +59,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     const before = this.tables.ledger.pointOf(relation.id);
     const removesAbsent = absent === "removed";
     const toHistory = this.tables.histories.rowsCopied(relation);
-    const context = new CopyContext(this.#sink, table, this.connector.signal);
+    const context = new CopyContext(this.#ofRows, table, this.connector.signal);
     context.made(await context.intoTarget(rows, "merge", { removesAbsent, toHistory }), false);
     const keys = part?.kind === "rows" ? part.keys : [];
     this.tables.incomplete.ahead.copied(relation.id, keys, before, this.apply.resumeLsn());
