@@ -118,6 +118,8 @@ export interface TableShape {
   readonly contents?: string;
   /** Which of its columns copies and changes contain; absent: all, including columns that are added later. */
   readonly coverage?: Coverage;
+  /** The key has hashes of values: no index of the source finds a row by them, and it looks at all rows. Absent: it has none. */
+  readonly isKeyHashed?: true;
   /** Generated columns that the source does not send, because the sink computes them itself; absent: none. */
   readonly generated?: readonly GeneratedColumn[];
 }

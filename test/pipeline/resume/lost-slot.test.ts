@@ -1,6 +1,7 @@
 // A slot is lost, and the connector goes on with a new one: what the sink has missed is found by comparing its tables, and nothing else is copied.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Catalog } from "../../../src/connector/config/catalog.ts";
 import type { ErrorCode } from "../../../src/errors/error-codes.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
@@ -159,6 +160,29 @@ test("tables whose rows cannot be compared one by one are copied whole", async (
   await dropSlot(rig);
   const sql = "delete from uniques where id = 2; insert into uniques values (52, 'u2')";
   expect(await resume(rig, sql)).toEqual({ whole: ["keyless", "uniques"], rows: 9 });
+  await rig.stop();
+}, 60_000);
+
+test("a table whose key is hashed is copied whole", async () => {
+  const mail = { name: "mail", action: "Include", hash: {} } as const;
+  const tables = ["mails", "people"].map((name) => ({
+    ...{ name, action: "Include" as const, history_enabled: false, columns: [mail] },
+  }));
+  const catalog: Catalog = {
+    name: "db",
+    default_action: "Include",
+    column_hashing: { algorithm: "Sha256", salt: "pepper" },
+    schemas: [{ name: "public", action: "Include", tables }],
+  };
+  await using rig = await streaming(
+    "key_hashed",
+    `create table mails (mail text primary key, n int); insert into mails select 'm' || g, g from generate_series(1, 50) g;
+     create table people (id int primary key, mail text); insert into people select g, 'm' || g from generate_series(1, 50) g`,
+    { source: { catalog } },
+  );
+  await dropSlot(rig);
+  await rig.source("delete from mails where n < 10; update people set mail = 'other' where id < 10");
+  expect(await resume(rig)).toEqual({ whole: ["mails"], rows: 9 });
   await rig.stop();
 }, 60_000);
 

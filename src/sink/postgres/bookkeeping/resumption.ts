@@ -81,16 +81,16 @@ async function moveTo(client: Client, connectorId: string, from: Lsn, to: Checkp
 }
 
 /**
- * Whether each row can be compared and replaced by its key, while the stream goes on. Beside a foreign key or another unique index, a row that is out
+ * Whether each row can be compared and replaced by its key, while the stream goes on, or waits for a moment only. Beside a foreign key or another unique index, a row that is out
  * of date could keep a newer one from being written.
  */
 async function isComparable(
   client: Client,
-  { relation }: TableShape,
+  { relation, isKeyHashed }: TableShape,
   { shapes, naming, canCompare }: KnownCopies,
 ): Promise<boolean> {
   const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
-  if (!canCompare || !isKeyed || naming.isShared(relation)) return false;
+  if (!canCompare || !isKeyed || isKeyHashed || naming.isShared(relation)) return false;
   // The table may have been renamed while nothing was heard of it.
   const target = await readTargetTable(client, naming.target(shapes.of(relation) ?? relation));
   if (target === null || target.isReferred || target.refersTo.length > 0) return false;

@@ -54,7 +54,7 @@ export class SinkVerification implements VerifySink {
     const { incomplete } = this.tables;
     const moves = incomplete.movesOf(relation.id);
     const haveRowsMoved = () => incomplete.movesOf(relation.id) > moves;
-    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(relation), haveRowsMoved };
+    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(table), haveRowsMoved };
     const openAnother = (snapshot: string) =>
       this.#begin(async (client) => {
         await client.query(`set transaction snapshot ${escapeLiteral(snapshot)}`);
@@ -119,10 +119,12 @@ export class SinkVerification implements VerifySink {
       throw changed(relation, "is about to be altered at the sink");
   }
 
-  #repairBlocker(relation: TableShape["relation"]): string | null {
+  #repairBlocker({ relation, isKeyHashed }: TableShape): string | null {
     const { ledger } = this.tables;
     if (relation.key.length === 0 || relation.isKeyedByHash)
       return "It has no key that tells its rows apart: a Snapshot task with truncate copies it anew.";
+    if (isKeyHashed)
+      return "Its key is hashed, so that the source would look at all rows for each of them while the stream waits: a Snapshot task with truncate copies it anew.";
     return ledger.holds(relation)
       ? null
       : "It was never copied (skip_snapshots): create a Snapshot task for it.";

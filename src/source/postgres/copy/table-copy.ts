@@ -54,10 +54,10 @@ const lockTimeoutSql =
 
 /** Null: the table can only be copied whole, or it is gone. */
 export async function measureTable(
-  request: Omit<TableCopyRequest, "form" | "part" | "point" | "count">,
+  request: Omit<TableCopyRequest, "form" | "part" | "point" | "count" | "selection">,
 ): Promise<TableSize | null> {
-  const { connection, table, sessions, permits, selection, signal } = request;
-  if (!hasRanges(table, selection)) return null;
+  const { connection, table, sessions, permits, signal } = request;
+  if (!hasRanges(table)) return null;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });

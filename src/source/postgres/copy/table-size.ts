@@ -5,7 +5,6 @@
 import type { Client } from "pg";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { Relation, ReplicaIdentity, TableShape } from "../../../change/relation.ts";
-import type { TableSelection } from "../catalog/table-selection.ts";
 
 /** Only heap tables can be read by page address. A table that is gone has no row. */
 const sizeQuery = `
@@ -24,12 +23,9 @@ export async function readTableSize(client: Client, { relation }: TableShape): P
  * Whether ranges of the table's pages may be copied as of different points. Rows move between pages, so they need an
  * identity, and the source must be able to find a row that is in none of the ranges.
  */
-export function hasRanges(table: TableShape, selection: TableSelection): boolean {
-  const { relation, isPartitioned } = table;
+export function hasRanges({ relation, isPartitioned, isKeyHashed }: TableShape): boolean {
   const isKeyed = relation.keyId !== undefined && isKeyedByPrimary(relation);
-  if (isPartitioned || !isKeyed) return false;
-  const hashed = selection.hashedColumns(relation.schema, relation.name);
-  return relation.key.every((i) => !hashed.includes(relation.columns[i]!.name));
+  return isKeyed && !isPartitioned && isKeyHashed !== true;
 }
 
 function isKeyedByPrimary({ replicaIdentity, key, isKeyedByHash }: Relation): boolean {

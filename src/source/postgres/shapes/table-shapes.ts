@@ -226,6 +226,7 @@ function shapeOf(
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
     storage: row.storage ?? "",
+    ...(key.some((name) => hashed.includes(name)) ? { isKeyHashed: true as const } : {}),
     coverage: {
       excluded: sent.filter((column) => !isSelected(column)).map(({ name }) => name),
       isListed: false,
