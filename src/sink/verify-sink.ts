@@ -40,6 +40,8 @@ export interface SinkRows extends AsyncDisposable {
   readonly size: TableSize | null;
   /** Why differing rows cannot be replaced one by one; null: they can. */
   readonly repairBlocker: string | null;
+  /** All rows that differ must be replaced at once: beside the key there is a unique value, and one may have that of another. */
+  readonly areRepairedTogether: boolean;
 
   /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. Several at once are each a session. */
   read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;

@@ -14,7 +14,7 @@ import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { requireFindable } from "./findable-keys.ts";
 import { asOf, type OpenedSides, openSides } from "./opened-sides.ts";
-import { repairRows } from "./repair-rows.ts";
+import { RowRepair } from "./repair-rows.ts";
 import { type SampledRow, sampleRows } from "./sampled-rows.ts";
 import { scanBuckets, scanRows } from "./scan-sides.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
@@ -125,6 +125,9 @@ async function compare(
   const differing = found.differing();
   const counts = { missing: 0, extra: 0, changed: 0, repaired: 0 };
   const sample: SampledRow[] = [];
+  const repairing = new RowRepair(environment, opened, signal, (rows) => {
+    counts.repaired += rows;
+  });
   for await (const unmatched of scanRows(environment, opened, found, differing, signal)) {
     if (unmatched.withoutKey > 0) throw withoutKey(opened);
     if (!isKeyed(opened.comparison)) countRows(unmatched, counts);
@@ -135,12 +138,10 @@ async function compare(
       sample.push(...(await sampleRows(environment, opened, shown, signal)));
       // Lets the stream go on between two parts.
       await untilAborted(Bun.sleep(0), signal);
-      if (repair !== "Apply") continue;
-      await repairRows(environment, table, opened.source, differences, signal, (rows) => {
-        counts.repaired += rows;
-      });
+      if (repair === "Apply") await repairing.take(differences);
     }
   }
+  await repairing.finish();
   return {
     ...{ as_of_lsn: asOf(opened), rows: found.rows("source"), ranges: differing.length, ...counts },
     sample: sample.map(({ shown }) => shown),

@@ -20,6 +20,7 @@ import { SnapshotSession } from "./snapshot-session.ts";
 
 export interface OpenedTable extends RepairedTable {
   readonly repairBlocker: string | null;
+  readonly areRepairedTogether: boolean;
   /** As `SinkRows` has it. */
   readonly haveRowsMoved: () => boolean;
 }
@@ -62,6 +63,10 @@ export class SinkSnapshot implements SinkRows {
 
   get repairBlocker(): string | null {
     return this.table.repairBlocker;
+  }
+
+  get areRepairedTogether(): boolean {
+    return this.table.areRepairedTogether;
   }
 
   async *read(comparison: RowComparison, scan: DigestScan): AsyncGenerator<Uint8Array> {

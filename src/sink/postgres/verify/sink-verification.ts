@@ -13,6 +13,7 @@ import type { SinkContext } from "../../sink.ts";
 import type { SinkRows, VerifySink } from "../../verify-sink.ts";
 import type { ApplySession } from "../apply-session.ts";
 import { resumeAt } from "../bookkeeping/resumption.ts";
+import { hasOtherUniqueIndex } from "../copy/incremental-eligibility.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, tableMissing } from "../schema/target-table.ts";
 import { openCopySession } from "../sink-session.ts";
@@ -48,13 +49,17 @@ export class SinkVerification implements VerifySink {
     this.#requireComparable(table);
     const { relation } = table;
     const name = this.naming.target(relation);
-    const target = await this.apply.guard((client) => readTargetTable(client, name));
-    if (target === null) throw tableMissing(name);
+    const { target, areRepairedTogether } = await this.apply.guard(async (client) => {
+      const target = await readTargetTable(client, name);
+      if (target === null) throw tableMissing(name);
+      return { target, areRepairedTogether: await hasOtherUniqueIndex(client, target, relation) };
+    });
     const columns = comparedColumns(relation, target);
     const { incomplete } = this.tables;
     const moves = incomplete.movesOf(relation.id);
     const haveRowsMoved = () => incomplete.movesOf(relation.id) > moves;
-    const opened = { target, relation, columns, repairBlocker: this.#repairBlocker(table), haveRowsMoved };
+    const repairBlocker = this.#repairBlocker(table);
+    const opened = { target, relation, columns, repairBlocker, areRepairedTogether, haveRowsMoved };
     const openAnother = (snapshot: string) =>
       this.#begin(async (client) => {
         await client.query(`set transaction snapshot ${escapeLiteral(snapshot)}`);
