@@ -1,7 +1,7 @@
 // While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
 
 import { expect, test } from "bun:test";
-import { judgeKeptLog, type KeptLogFacts } from "../../src/source/postgres/slot/kept-log.ts";
+import { examineKeptLog, judgeKeptLog, type KeptLogFacts } from "../../src/source/postgres/slot/kept-log.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -108,6 +108,26 @@ test("how far the sink is behind is told also of what is logged while the source
   await rig.expectEqual();
   await waitFor("its end", () => rig.progress?.lagBytes === 0);
   await rig.stop();
+});
+
+test("log that nobody reads any more is warned of, though all of it is acknowledged and no transaction is open", async () => {
+  await using server = await PostgresServer.start({
+    settings: { fsync: "off", max_slot_wal_keep_size: "128MB" },
+  });
+  await using client = await server.connect();
+  await using writer = await server.connect();
+  await client.query("create table t (id int primary key); create publication p for table t");
+  await client.query("select pg_create_logical_replication_slot('s', 'pgoutput')");
+  await writer.query("begin; insert into t values (1)");
+  for (let i = 0; i < 8; i++)
+    await client.query("select pg_logical_emit_message(false, 'load', repeat('x', 10000000))");
+  await client.query(
+    "select count(*) from pg_logical_slot_get_binary_changes('s', null, null, 'proto_version', '1', 'publication_names', 'p')",
+  );
+  await writer.query("commit");
+  expect((await examineKeptLog(client, "s"))?.warning).toContain(
+    "With more than max_slot_wal_keep_size (0.13 GB)",
+  );
 });
 
 test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {

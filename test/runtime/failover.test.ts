@@ -2,6 +2,7 @@
 // https://www.postgresql.org/docs/current/logical-replication-failover.html
 
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { dropSlot } from "../../src/source/postgres/slot/slot.ts";
 import { LiveRun } from "../support/live-run.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { standbySlot, startStandby } from "../support/standby.ts";
@@ -68,13 +69,24 @@ type At = Awaited<ReturnType<typeof setUp>>;
 
 function slotSynced({ standby, run }: At): Promise<unknown> {
   const synced = `select from pg_replication_slots where slot_name = '${run.slot}' and synced and not temporary`;
-  return waitFor("the slot at the standby", async () => (await standby.query(synced)).length === 1);
+  return waitFor("the slot at the standby", async () => {
+    // It looks at the primary's slots every 30 s where nothing was new, and at once after this.
+    await standby.query("select pg_reload_conf()");
+    return (await standby.query(synced)).length === 1;
+  });
 }
 
 test.concurrent("with a synchronised slot, the stream continues there and nothing is lost", async () => {
   await using at = await setUp({ sync_replication_slots: "on" });
   await at.run.untilRealtime();
   await slotSynced(at);
+  await using session = await at.standby.connect();
+  await expect(dropSlot(session, at.run.slot, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+    code: "source_is_standby",
+    message: expect.stringContaining(
+      `Run at the primary: SELECT pg_drop_replication_slot('${at.run.slot}');`,
+    ),
+  });
   await at.failOver();
   await at.standby.query("insert into t select from generate_series(1, 10)");
   const wanted = await at.standby.query(rowsQuery);

@@ -122,7 +122,10 @@ export function interruptionSince(
   const [withLinks = "", storageNow] = membership.split(storageSeparator);
   // Records of earlier versions have no links.
   const now = before.includes(linkMark) ? withLinks : withoutLinks(withLinks);
-  if (before !== now) {
+  // Such a record of a table that is a member by itself has the memberships of tables above it, too.
+  const had = before.split(" ");
+  const goesOn = !withLinks.includes(linkMark) && now.split(" ").every((member) => had.includes(member));
+  if (before !== now && !goesOn) {
     if (membersOf(before) === membersOf(now)) return "altered";
     return withoutLinks(before) === withoutLinks(now) ? "detached" : "removed";
   }

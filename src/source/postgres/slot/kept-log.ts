@@ -36,6 +36,7 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const { rows } = await client.query<{
     bytes: number;
     unacknowledged: number;
+    active: boolean;
     safe: number | null;
     lost_by: string | null;
     limit_mb: number;
@@ -45,7 +46,7 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
     `select coalesce((${logEndSql})::text, '0/0') as end,
        coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes,
        case when wal_status = 'lost' then coalesce(${invalidationReasonSql}, 'wal_removed') end as lost_by,
-       coalesce(pg_wal_lsn_diff(${logEndSql}, confirmed_flush_lsn), 0)::float8 as unacknowledged,
+       coalesce(pg_wal_lsn_diff(${logEndSql}, confirmed_flush_lsn), 0)::float8 as unacknowledged, active,
        safe_wal_size::float8 as safe, catalog_xmin::text::float8 as xmin,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
      from pg_replication_slots s where slot_name = $1`,
@@ -56,7 +57,8 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
   const { safe: safeBytes, lost_by: lostBy, xmin: catalogXmin } = row;
   const bytes = Math.max(0, row.bytes);
-  const isAcknowledged = row.unacknowledged < bytes / 2;
+  // The server releases nothing of a slot from which nobody reads.
+  const isAcknowledged = row.active && row.unacknowledged < bytes / 2;
   const heldFor = isAcknowledged && isMuch(bytes, limitBytes) ? await describeOldestWriter(client) : null;
   const logEnd = parseLsn(row.end);
   return { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, heldFor, catalogXmin, logEnd };

@@ -40,7 +40,15 @@ export function judgeStandby(name: string, slot: SlotState, wasStandby: boolean)
   if (!slot.isInRecovery || isOwn) return null;
   return isStandby(
     `nothing can be read from replication slot ${name}: it is the primary's. It is tried again until the standby is promoted, ` +
-      "or the primary answers. To read from the standby itself, send Stop, then Resume or ReInitialize.",
+      "or the primary answers. To read from the standby itself, send Stop, then Resume or ReInitialize" +
+      `${slot.isSynced ? `, after SELECT pg_drop_replication_slot('${name}'); at the primary` : ""}.`,
+  );
+}
+
+/** The standby drops its copy of a slot when the primary has dropped that. */
+export function syncedSlot(name: string): MillraceError {
+  return isStandby(
+    `replication slot ${name} there is a copy of the primary's. Run at the primary: SELECT pg_drop_replication_slot('${name}');`,
   );
 }
 

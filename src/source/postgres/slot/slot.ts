@@ -10,7 +10,7 @@ import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { DroppedBy } from "../../source.ts";
 import { anyOfThisService, freeSlot } from "./slot-holder.ts";
-import { type SlotState, slotMismatch } from "./slot-state.ts";
+import { type SlotState, slotMismatch, syncedSlot } from "./slot-state.ts";
 
 export interface NewSlot {
   /** The stream has the transactions whose commit record starts here or later; the snapshot has the earlier ones. */
@@ -141,6 +141,7 @@ export async function dropSlot(
     if (!state.exists) return;
     const mismatch = slotMismatch(name, state);
     if (mismatch) throw mismatch;
+    if (state.isInRecovery && state.isSynced) throw syncedSlot(name);
     await freeSlot(client, name, anyOfThisService(by), signal, deadline - performance.now());
     const { place } = await readSlotState(client, name);
     await by.confirm?.();

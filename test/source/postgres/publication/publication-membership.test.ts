@@ -17,6 +17,8 @@ describe("a table's membership compared with the recorded one", () => {
       "removed",
     ],
     ["of a partition whose record knows of no link goes on", "7/700 in 0 20", "7/700@712@730 in 0 20", null],
+    ["of a partition whose record has the root's, too, goes on", "7/700 8/700", "7/700", null],
+    ["of which only the root's is left", "7/700 8/700", "8/700@712", "removed"],
     ["that got another file", "all 7/700 in 0 20", "all 7/700 in 0 21", "rewritten"],
     ["that got another file, and large values", "all 7/700 in 0 20", "all 7/700 in 30 21", "rewritten"],
     ["that got a table for large values", "all 7/700 in 0 20", "all 7/700 in 30 20", null],
