@@ -53,6 +53,11 @@ export class PostgresSinkRig implements AsyncDisposable {
     return other;
   }
 
+  /** The same connector under another role of the sink's server, not opened yet. */
+  as(user: string): PostgresSinkRig {
+    return new PostgresSinkRig(this.server, this.name, { ...this.options, connection: { user } });
+  }
+
   async open(): Promise<void> {
     const { config, connection } = this.options;
     const settings = postgresSink(this.server.connection(this.name), config);

@@ -19,14 +19,9 @@ import type { VerifySink } from "../verify-sink.ts";
 import { ApplyTransaction } from "./apply/apply-transaction.ts";
 import { type Counted, TransactionsInProgress } from "./apply/in-progress/transactions-in-progress.ts";
 import type { ApplySession } from "./apply-session.ts";
-import {
-  ensureBookkeeping,
-  forgetConnector,
-  insertCheckpoint,
-  readBookkeeping,
-  updateLog,
-} from "./bookkeeping/bookkeeping.ts";
+import { forgetConnector, insertCheckpoint, readBookkeeping, updateLog } from "./bookkeeping/bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
+import { ensureBookkeeping } from "./bookkeeping/ensure-bookkeeping.ts";
 import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
 import { takeTerm } from "./bookkeeping/run-term.ts";
 import { LockWait } from "./checks/lock-wait.ts";

@@ -1,7 +1,7 @@
 // The record must see what it is there for: a term that comes back, a checkpoint that goes back, a session without a term.
 
 import { afterAll, beforeEach, expect, test } from "bun:test";
-import { bookkeepingSql } from "../../../src/sink/postgres/bookkeeping/bookkeeping-tables.ts";
+import { bookkeepingTables, createTable } from "../../../src/sink/postgres/bookkeeping/bookkeeping-tables.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { TermRecord } from "./term-record.ts";
 
@@ -15,7 +15,7 @@ let made = 0;
 beforeEach(async () => {
   database = `sink_${++made}`;
   await server.createDatabase(database);
-  await server.query(bookkeepingSql, database);
+  await server.query(`create schema millrace; ${bookkeepingTables.map(createTable).join("\n")}`, database);
   // The state is another server's.
   await server.query(
     "drop schema if exists millrace cascade; create schema millrace; " +

@@ -1,16 +1,28 @@
-// The SQL that creates millrace's own tables in the target database, where they are missing. The files that read and write a table say what
-// is in it.
+// Millrace's own tables in the target database, and the SQL that makes them. The files that read and write a table say what is in it.
 
-export const bookkeepingSql = `
-create schema if not exists millrace;
-create table if not exists millrace.checkpoint (
+export interface BookkeepingTable {
+  readonly name: string;
+  /** The table as it was at first. */
+  readonly create: string;
+  /** The columns that came later, as `name type …`: tables that an earlier version made lack them. */
+  readonly added: readonly string[];
+}
+
+export const bookkeepingTables: readonly BookkeepingTable[] = [
+  {
+    name: "checkpoint",
+    create: `create table millrace.checkpoint (
   connector_id text primary key,
   resume_lsn pg_lsn not null,
   last_version int8 not null,
   source_log text,
   updated_at timestamptz not null default now()
-) with (fillfactor = 20);
-create table if not exists millrace.table_copy (
+) with (fillfactor = 20)`,
+    added: ["source_log text"],
+  },
+  {
+    name: "table_copy",
+    create: `create table millrace.table_copy (
   connector_id text not null,
   table_schema text not null,
   table_name text not null,
@@ -19,9 +31,16 @@ create table if not exists millrace.table_copy (
   is_merged boolean not null,
   copied_at timestamptz not null default now(),
   primary key (connector_id, table_schema, table_name)
-);
-alter table millrace.checkpoint add column if not exists source_log text;
-create table if not exists millrace.table_shape (
+)`,
+    added: [
+      "first_lsn pg_lsn",
+      "targets text[] not null default '{}'",
+      "is_unproved boolean not null default false",
+    ],
+  },
+  {
+    name: "table_shape",
+    create: `create table millrace.table_shape (
   connector_id text not null,
   table_id int8 not null,
   table_schema text not null,
@@ -30,10 +49,12 @@ create table if not exists millrace.table_shape (
   columns json not null,
   key_numbers float8[],
   primary key (connector_id, table_id)
-);
-alter table millrace.table_shape add column if not exists key_numbers float8[];
-alter table millrace.table_shape add column if not exists displaced float8[];
-create table if not exists millrace.set_aside (
+)`,
+    added: ["key_numbers float8[]", "displaced float8[]"],
+  },
+  {
+    name: "set_aside",
+    create: `create table millrace.set_aside (
   connector_id text not null,
   table_id int8 not null,
   table_schema text not null,
@@ -43,34 +64,52 @@ create table if not exists millrace.set_aside (
   commands text[] not null,
   null_column text,
   primary key (connector_id, table_id)
-);
-create table if not exists millrace.made_type (
+)`,
+    added: [],
+  },
+  {
+    name: "made_type",
+    create: `create table millrace.made_type (
   type_schema text not null,
   type_name text not null,
   primary key (type_schema, type_name)
-);
-alter table millrace.made_type add column if not exists connector_id text;
-alter table millrace.made_type add column if not exists is_shared boolean not null default false;
-create table if not exists millrace.enum_label (
+)`,
+    added: ["connector_id text", "is_shared boolean not null default false"],
+  },
+  {
+    name: "enum_label",
+    create: `create table millrace.enum_label (
   connector_id text not null,
   type_schema text not null,
   type_name text not null,
   labels json not null,
   primary key (connector_id, type_schema, type_name)
-);
-create table if not exists millrace.type_question (
+)`,
+    added: [],
+  },
+  {
+    name: "type_question",
+    create: `create table millrace.type_question (
   connector_id text not null,
   table_id int8 not null,
   resume_lsn pg_lsn not null,
   primary key (connector_id, table_id)
-);
-create table if not exists millrace.divided_copy (
+)`,
+    added: [],
+  },
+  {
+    name: "divided_copy",
+    create: `create table millrace.divided_copy (
   connector_id text not null,
   table_id int8 not null,
   mark text not null,
   primary key (connector_id, table_id)
-);
-create table if not exists millrace.copied_range (
+)`,
+    added: ["is_beside boolean not null default false"],
+  },
+  {
+    name: "copied_range",
+    create: `create table millrace.copied_range (
   connector_id text not null,
   table_id int8 not null,
   first_page int8 not null,
@@ -78,29 +117,40 @@ create table if not exists millrace.copied_range (
   point_lsn pg_lsn not null,
   row_count int8 not null,
   primary key (connector_id, table_id, first_page)
-);
-create table if not exists millrace.owed_row (
+)`,
+    added: [],
+  },
+  {
+    name: "owed_row",
+    create: `create table millrace.owed_row (
   connector_id text not null,
   table_id int8 not null,
   key_hash text not null,
   row_key text[] not null,
   primary key (connector_id, table_id, key_hash)
-);
-alter table millrace.owed_row add column if not exists key_names text[];
-alter table millrace.divided_copy add column if not exists is_beside boolean not null default false;
-alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
-alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
-alter table millrace.table_copy add column if not exists is_unproved boolean not null default false;
-create unlogged table if not exists millrace.unlogged_witness (
+)`,
+    added: ["key_names text[]"],
+  },
+  {
+    name: "unlogged_witness",
+    create: `create unlogged table millrace.unlogged_witness (
   connector_id text primary key
-);
-create table if not exists millrace.table_claim (
+)`,
+    added: [],
+  },
+  {
+    name: "table_claim",
+    create: `create table millrace.table_claim (
   table_schema text not null,
   table_name text not null,
   connector_id text not null,
   primary key (table_schema, table_name)
-);
-create table if not exists millrace.table_history (
+)`,
+    added: [],
+  },
+  {
+    name: "table_history",
+    create: `create table millrace.table_history (
   connector_id text not null,
   table_id int8 not null,
   asked_schema text not null,
@@ -113,9 +163,26 @@ create table if not exists millrace.table_history (
   is_begun boolean not null,
   is_reconciled boolean not null,
   primary key (connector_id, table_id)
-);
-create table if not exists millrace.run_term (
+)`,
+    added: [],
+  },
+  {
+    name: "run_term",
+    create: `create table millrace.run_term (
   connector_id text primary key,
   owner text not null,
   term int8 not null
-)`;
+)`,
+    added: [],
+  },
+];
+
+/** All of these columns in one statement: each one locks the table by itself. */
+export function addColumns(table: string, columns: readonly string[]): string {
+  return `alter table millrace.${table} ${columns.map((column) => `add column if not exists ${column}`).join(", ")};`;
+}
+
+/** The whole table, as this version needs it. */
+export function createTable({ name, create, added }: BookkeepingTable): string {
+  return added.length === 0 ? `${create};` : `${create}; ${addColumns(name, added)}`;
+}

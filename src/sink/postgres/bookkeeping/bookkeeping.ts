@@ -6,8 +6,6 @@ import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { qualifiedName } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { bookkeepingSql } from "./bookkeeping-tables.ts";
-import { lockSpace } from "./connector-lock.ts";
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
@@ -50,25 +48,6 @@ interface TableCopyRow {
   readonly first_lsn: string | null;
   readonly targets: readonly string[];
   readonly is_unproved: boolean;
-}
-
-/** Creates the tables that are missing. */
-export async function ensureBookkeeping(client: Client): Promise<void> {
-  const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
-      "and to_regclass('millrace.run_term') is not null and to_regclass('millrace.table_history') is not null " +
-      "and to_regclass('millrace.enum_label') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.owed_row') and attname = 'key_names') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.divided_copy') and attname = 'is_beside') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.made_type') and attname = 'is_shared') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'is_unproved') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
-  );
-  if (rows[0]?.exists) return;
-  await client.query("begin");
-  await client.query("select pg_advisory_xact_lock($1, 0)", [lockSpace]);
-  await client.query(bookkeepingSql);
-  await client.query("commit");
 }
 
 export async function readBookkeeping(client: Client, connectorId: string): Promise<Bookkeeping> {

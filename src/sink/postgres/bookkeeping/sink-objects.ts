@@ -2,8 +2,8 @@
 
 import { withPostgres } from "../../../connection/postgres-client.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { ensureBookkeeping } from "./bookkeeping.ts";
 import { CopyRecords } from "./copy-records.ts";
+import { ensureBookkeeping } from "./ensure-bookkeeping.ts";
 import { dropFormerCopies } from "./former-copies.ts";
 
 /** Delivered rows and the checkpoint stay. Throws MillraceErrors of the connection, or `signal.reason`. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import { CatalogFullSchema } from "../../../../src/connector/config/catalog.ts";
-import { ensureBookkeeping } from "../../../../src/sink/postgres/bookkeeping/bookkeeping.ts";
+import { ensureBookkeeping } from "../../../../src/sink/postgres/bookkeeping/ensure-bookkeeping.ts";
 import { readCatalog } from "../../../../src/source/postgres/catalog/catalog-reader.ts";
 import { fullConnection } from "../../../support/connector-config.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
