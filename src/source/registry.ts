@@ -7,6 +7,7 @@ import type { SourceConfig } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
 import type { Finding } from "../connector/diagnosis.ts";
+import { canResume } from "../connector/request/resume-refusal.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { readCatalog } from "./postgres/catalog/catalog-reader.ts";
@@ -22,12 +23,10 @@ export function createSource(connector: ConnectorConfig, context: SourceContext)
   const { postgres } = connector.source;
   if (postgres && copiesInRounds(connector)) return new PostgresCopySource(postgres, context);
   if (postgres) {
-    return new PostgresSource(
-      postgres,
-      slotName(connector.id),
-      connector.limits.cdc.max_buffer_rows,
-      context,
-    );
+    return new PostgresSource(postgres, slotName(connector.id), connector.limits.cdc.max_buffer_rows, {
+      ...context,
+      isResumable: canResume(connector),
+    });
   }
   throw unknownKind();
 }

@@ -15,7 +15,7 @@ import type { PostgresSourceConfig } from "../../connector/config/source-config.
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream } from "../change-stream.ts";
 import type { KeySource } from "../key-source.ts";
-import type { ExcludedTable, KeptLog, Source, SourceContext } from "../source.ts";
+import type { ExcludedTable, KeptLog, Source } from "../source.ts";
 import type { SnapshotPoint, TableRows } from "../table-source.ts";
 import type { VerifySource } from "../verify-source.ts";
 import { ExcludedTables } from "./catalog/excluded-tables.ts";
@@ -37,7 +37,7 @@ import type { SourceTable } from "./shapes/table-shapes.ts";
 import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
 import { readSenderFacts } from "./slot/sender-facts.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
-import { SourceSlot } from "./slot/source-slot.ts";
+import { type SlotContext, SourceSlot } from "./slot/source-slot.ts";
 import { type StreamPace, streamPace } from "./stream/feedback.ts";
 import { writeHeartbeat } from "./stream/heartbeat.ts";
 import { PostgresStream } from "./stream/postgres-stream.ts";
@@ -86,7 +86,7 @@ export class PostgresSource implements Source {
     private readonly config: PostgresSourceConfig,
     slot: string,
     private readonly maxBufferedRows: number,
-    private readonly context: SourceContext,
+    private readonly context: SlotContext,
     private readonly pace: SourcePace = defaultPace,
   ) {
     this.database = config.connection.database;

@@ -46,11 +46,9 @@ async function examineSlot(
   const state = await readSlotState(client, name);
   if (!state.exists && !isBegun) return fine(about, "It is made when the connector begins.");
   const position = resumeLsn ?? state.confirmedFlushLsn;
-  const checkpoint = { partial: null, lastVersion: 0n };
-  const error = judgeSlot(name, state, {
-    ...checkpoint,
-    resumeLsn: position === null ? zeroLsn : parseLsn(position),
-  });
+  const resumeFrom = position === null ? zeroLsn : parseLsn(position);
+  const checkpoint = { partial: null, lastVersion: 0n, resumeLsn: resumeFrom };
+  const error = judgeSlot(name, state, checkpoint, { isResumable });
   if (error) {
     const ways = [
       ...(isResumable && resumableCodes.has(error.code) ? ["resume"] : []),

@@ -52,12 +52,12 @@ export function syncedSlot(name: string): MillraceError {
   );
 }
 
-/** Why streaming cannot continue from `checkpoint`; null: it can. */
+/** Why streaming cannot continue from `checkpoint`; null: it can. `isResumable`: the connector may be given the command Resume. */
 export function judgeSlot(
   name: string,
   slot: SlotState,
   checkpoint: Checkpoint,
-  wasStandby = false,
+  { wasStandby = false, isResumable = false } = {},
 ): MillraceError | null {
   const resume = formatLsn(checkpoint.resumeLsn);
   const standby = judgeStandby(name, slot, wasStandby);
@@ -92,8 +92,10 @@ export function judgeSlot(
   if (confirmed <= checkpoint.resumeLsn) return null;
   return new MillraceError(
     "slot_ahead",
-    `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}: something else has ` +
-      `read from it or advanced it, or the sink was restored from a backup, and changes are missing. Find out what, then ${resumeOrBeginAnew}`,
+    `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}, and cannot bring the changes in ` +
+      "between again: something else has read from it or advanced it, or a backup or a failover has set the checkpoint back (it is in a " +
+      "Postgres sink's database, in Kafka where that has transactions, and in millrace's state otherwise). Find out what, then " +
+      (isResumable ? resumeOrBeginAnew : "send the command ReInitialize to copy everything again."),
   );
 }
 

@@ -32,6 +32,11 @@ interface LogEndObserver {
   observeLogEnd(at: Lsn): boolean;
 }
 
+export interface SlotContext extends SourceContext {
+  /** If the slot is lost, the connector may be given the command Resume. */
+  readonly isResumable?: boolean;
+}
+
 export class SourceSlot {
   readonly #reached: SlotReached;
   /** The server's log, as soon as that is known. */
@@ -42,7 +47,7 @@ export class SourceSlot {
   constructor(
     readonly name: string,
     private readonly connection: PostgresConnection,
-    private readonly context: SourceContext,
+    private readonly context: SlotContext,
     /** For the sessions that check snapshots' sessions; undefined: their number is not bounded. */
     private readonly permits: Permits | undefined,
     reachedAfterMs = defaultKeptAfterMs,
@@ -121,7 +126,9 @@ export class SourceSlot {
   /** Throws why the stream cannot continue from the checkpoint by this slot, or `slot_active`. */
   async check(client: Client, checkpoint: Checkpoint): Promise<void> {
     const slot = await readSlotState(client, this.name);
-    const problem = judgeSlot(this.name, slot, checkpoint, this.#wasStandby) ?? this.#judgeReached(slot);
+    const { isResumable = false } = this.context;
+    const facts = { wasStandby: this.#wasStandby, isResumable };
+    const problem = judgeSlot(this.name, slot, checkpoint, facts) ?? this.#judgeReached(slot);
     if (problem) {
       // Another replica may have moved the slot since the checkpoint was read: that is no loss.
       if ((this.context.term ?? null) !== null) await this.context.state.confirmTerm();

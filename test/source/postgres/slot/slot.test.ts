@@ -368,10 +368,18 @@ test("each invalidation reason says how to avoid the next one", () => {
   expect(judgeSlot("s", { ...lost, walStatus: "extended" }, checkpoint)).toBeNull();
 });
 
+test("a slot that is ahead of the checkpoint names Resume where the connector may be given it", () => {
+  const ahead = { ...lost, walStatus: "reserved", confirmedFlushLsn: "0/2" };
+  const reason = (isResumable: boolean) => judgeSlot("s", ahead, checkpoint, { isResumable })?.message;
+  expect(reason(true)).toContain("send the command Resume");
+  expect(reason(false)).toContain("send the command ReInitialize to copy everything again.");
+  expect(reason(false)).not.toContain("Resume");
+});
+
 test("at a standby, only a slot of its own tells of a loss", () => {
   const standby: SlotState = { ...lost, isInRecovery: true };
   const code = (slot: Partial<SlotState>, wasStandby: boolean) =>
-    judgeSlot("s", { ...standby, ...slot }, checkpoint, wasStandby)?.code ?? null;
+    judgeSlot("s", { ...standby, ...slot }, checkpoint, { wasStandby })?.code ?? null;
   const [missing, early] = [{ exists: false }, { walStatus: "reserved", logEnd: "0/0" }];
   for (const wasStandby of [false, true]) {
     expect(code({}, wasStandby)).toBe("slot_invalidated");
