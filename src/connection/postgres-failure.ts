@@ -4,7 +4,7 @@
 
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { sqlState } from "./sql-state.ts";
+import { isSqlState, sqlState } from "./sql-state.ts";
 import { TunnelFailure, type TunnelFailureKind } from "./tunnel-failure.ts";
 
 /** The side of a connector that a server is on. It selects the error codes. */
@@ -14,6 +14,7 @@ export type PostgresSide = "source" | "sink";
 interface ForeignError {
   readonly code: string;
   readonly message: string;
+  readonly hint: string | undefined;
   readonly schema: string | undefined;
   readonly table: string | undefined;
   readonly column: string | undefined;
@@ -84,13 +85,6 @@ function isHostRefusal({ code, message }: ForeignError): boolean {
   const isRefused = code === sqlState.invalidAuthorizationSpecification;
   return isRefused && /no pg_hba\.conf entry|pg_hba\.conf rejects/.test(message);
 }
-
-function isSqlState(code: string): boolean {
-  return /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code);
-}
-
-/** Codes of node:net that look like an SQLSTATE. */
-const nodeCodes = new Set(["EPIPE", "EBUSY", "EPERM", "EBADF", "EXDEV"]);
 
 const unreachable: Readonly<Record<string, string>> = {
   ECONNREFUSED:
@@ -228,6 +222,10 @@ const readOnlySink =
   "The sink takes no writes: it is a standby (connect to the primary), or its transactions are read-only by default: " +
   "ALTER ROLE … RESET default_transaction_read_only; or the same of the database or the server (SQLSTATE 25006).";
 
+const lockTableFull =
+  "The server has no room for more locks. Raise max_locks_per_transaction: " +
+  "ALTER SYSTEM SET max_locks_per_transaction = …; and restart the server (SQLSTATE 53200).";
+
 /** The server's message names the privilege that is missing, or whose limit was hit: role, database or server. */
 const quotedStates: ReadonlySet<string> = new Set(["42501", "53300"]);
 
@@ -287,6 +285,8 @@ const refusalsBy: Readonly<Record<string, string>> = {
  * exceptions and constraints, 44 is check options, and P0 and RAISE are whatever a trigger says.
  */
 function serverText(error: ForeignError): string {
+  // Its message is "out of shared memory"; only the hint names the setting, in any language.
+  if (error.hint?.includes("max_locks_per_transaction")) return lockTableFull;
   const state = `SQLSTATE ${error.code}`;
   const isRaised = error.routine === "exec_stmt_raise";
   if (!isRaised && !/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
@@ -309,6 +309,7 @@ function readError(error: unknown): ForeignError {
   return {
     code: text(record.code) ?? "",
     message: error instanceof Error ? error.message : String(error),
+    hint: text(record.hint),
     schema: text(record.schema),
     table: text(record.table),
     column: text(record.column),

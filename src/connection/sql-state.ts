@@ -29,3 +29,10 @@ export const sqlState = {
   undefinedFile: "58P01",
   internalError: "XX000",
 } as const;
+
+export function isSqlState(code: string): boolean {
+  return /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code);
+}
+
+/** Codes of node:net that look like an SQLSTATE. */
+const nodeCodes = new Set(["EPIPE", "EBUSY", "EPERM", "EBADF", "EXDEV"]);

@@ -99,6 +99,19 @@ describe("errors of the server", () => {
     });
   });
 
+  test.each([
+    ["source", "source_connection_lost"],
+    ["sink", "sink_rejected_rows"],
+  ] as const)("a full lock table of the %s is reported with the setting to raise", async (side, code) => {
+    const locks = "select count(pg_advisory_xact_lock(i)) from generate_series(1, 1000000) i";
+    const error = describePostgresError(await failureOf(locks), side);
+    expect(error).toMatchObject({ code, retry: "transient" });
+    expect(error.message).toBe(
+      "The server has no room for more locks. Raise max_locks_per_transaction: " +
+        "ALTER SYSTEM SET max_locks_per_transaction = …; and restart the server (SQLSTATE 53200).",
+    );
+  });
+
   test("a missing privilege is reported in the server's words", async () => {
     const error = describePostgresError(await failureOf("select * from item", "set role weak"), "source");
     expect(error).toMatchObject({ code: "source_permission_denied", retry: "permanent" });
