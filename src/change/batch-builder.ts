@@ -213,15 +213,18 @@ export class BatchBuilder {
     this.reserve(from.arenaEnd - shift);
     this.arena.set(from.arena.subarray(shift, from.arenaEnd));
     this.arenaEnd = from.arenaEnd - shift;
-    if (from.count > from.#completeCount) this.relations = [...from.relations];
+    // Only those of the tail: tables of earlier transactions must not count towards the next batch.
+    const indexes = new Int32Array(from.relations.length).fill(-1);
     for (let i = from.#completeCount; i < from.count; i++) {
+      const relation = from.#relation[i]!;
+      if (indexes[relation]! < 0) indexes[relation] = this.addRelation(from.relations[relation]!);
       const hasOld = from.#oldEnd[i]! > from.#oldStart[i]!;
       this.changeLsn = from.#changeLsn?.[i] ?? 0;
       const hasNew = from.#newEnd[i]! > from.#newStart[i]!;
       this.add(
         from.#kind[i] as ChangeKind,
         from.#flags[i]!,
-        from.#relation[i]!,
+        indexes[relation]!,
         from.#ordinal[i]!,
         hasOld ? from.#oldStart[i]! - shift : 0,
         hasOld ? from.#oldEnd[i]! - shift : 0,

@@ -127,6 +127,14 @@ export interface InProgress {
   readonly commitLsn: Lsn | null;
 }
 
+/** Which batches a sink takes. */
+export interface TakenBatches {
+  /** Parts of transactions in progress may be among them. */
+  readonly takesInProgress?: boolean | undefined;
+  /** A batch ends with the transaction that brings it to so many tables. Absent: it may have any number. */
+  readonly maxTables?: number | undefined;
+}
+
 /** Bytes of the arena that the batch's tuples occupy. */
 export function bytesOfTuples({ count, oldEnd, newEnd }: ChangeBatch): number {
   return count > 0 ? Math.max(oldEnd[count - 1]!, newEnd[count - 1]!) : 0;

@@ -1,6 +1,6 @@
 // Decides where a run begins: at the sink's checkpoint, or at a new point if the connector is new or begins anew.
 
-import type { TupleForm } from "../change/change-batch.ts";
+import type { TakenBatches, TupleForm } from "../change/change-batch.ts";
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { resumableCodes } from "../errors/error-codes.ts";
@@ -141,10 +141,9 @@ async function firstPoint(
 }
 
 /** What the stream begins with. */
-export interface Begun {
+export interface Begun extends TakenBatches {
   readonly checkpoint: Checkpoint;
   readonly form: TupleForm;
-  readonly takesInProgress: boolean;
   /** Tables whose shape the stream is to announce to the sink. */
   readonly behind: readonly TableShape[];
 }

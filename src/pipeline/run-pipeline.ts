@@ -146,7 +146,8 @@ class PipelineRun {
     if (doesStreamRun) await copies.makeForStream(tables, ready);
     else if (this.request.work !== "tasks") await copies.make(tables, ready, "waits", point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
-    return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
+    const { form, maxTables } = prepared;
+    return { checkpoint, form, takesInProgress, maxTables, behind: this.#stillBehind(prepared) };
   }
 
   async #carry(
@@ -155,10 +156,10 @@ class PipelineRun {
     copies: MissingCopies,
     meter: ProgressMeter,
     states: TableStates,
-    { checkpoint, form, takesInProgress, behind }: Begun,
+    { checkpoint, form, takesInProgress, maxTables, behind }: Begun,
   ): Promise<void> {
     const { stop, tasks } = this.request;
-    await using stream = await source.stream(checkpoint, form, takesInProgress);
+    await using stream = await source.stream(checkpoint, form, { takesInProgress, maxTables });
     this.#stream = stream;
     // The sink ends while the stream can still acknowledge what becomes durable by that.
     await using ending = new AsyncDisposableStack();

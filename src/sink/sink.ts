@@ -10,7 +10,7 @@
 // - Stopping: the signal ends every call; nothing is half-applied. Disposing waits for what is under way, and reports what of it has become
 //   durable. A second time does nothing.
 
-import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
+import type { ChangeBatch, TakenBatches, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { ComputedColumns } from "../change/computed-columns.ts";
 import type { RowKey } from "../change/copy-part.ts";
@@ -76,15 +76,13 @@ export interface Sink extends AsyncDisposable {
 }
 
 /** A sink that cannot alter tables needs `form`, `missing` and an empty `behind`. */
-export interface PreparedTables {
+export interface PreparedTables extends TakenBatches {
   /** In which of the forms the sink wants the stream. */
   readonly form: TupleForm;
   /** Tables whose copy the sink does not hold, and can take now. */
   readonly missing: readonly TableShape[];
   /** Copy them one after the other, as `missing` lists them: rows of later ones refer to rows of earlier ones. */
   readonly isOrdered?: boolean;
-  /** The sink can be given parts of transactions in progress. */
-  readonly takesInProgress?: boolean;
   /**
    * Tables whose shape at the sink is an older one. The source announces in the stream from where on they have this one. The announcement may
    * come twice, or be lost with the run. So an idempotent sink, which must repeat itself, lists none.

@@ -9,7 +9,7 @@
 // - Stopping: the signal ends every call with `signal.reason`; disposing closes every connection.
 // - Errors are MillraceErrors whose `retry` tells whether another attempt may help.
 
-import type { TupleForm } from "../change/change-batch.ts";
+import type { TakenBatches, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { AskComputed } from "../change/computed-columns.ts";
 import type { TableShape } from "../change/relation.ts";
@@ -78,10 +78,10 @@ export interface Source extends TableSource, AsyncDisposable {
   keptLog(): Promise<KeptLog | null>;
 
   /**
-   * Streams the changes that are not done under `checkpoint`. One stream at a time. `takesInProgress`: parts of transactions in progress
-   * may be among the batches. Throws `transaction_given_up` where such a part cannot go on; a stream without them brings it again.
+   * Streams the changes that are not done under `checkpoint`. One stream at a time. Throws `transaction_given_up` where a part of a transaction
+   * in progress cannot go on; a stream without such parts brings it again.
    */
-  stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress?: boolean): Promise<ChangeStream>;
+  stream(checkpoint: Checkpoint, form: TupleForm, taken?: TakenBatches): Promise<ChangeStream>;
 }
 
 /** A table that the connector does not take, by its OID; and why, for people. */

@@ -462,9 +462,9 @@ export class PipelineRig implements AsyncDisposable {
   #watchedSource(...args: ConstructorParameters<typeof PostgresSource>): PostgresSource {
     const source = new PostgresSource(...args);
     const stream = source.stream.bind(source);
-    source.stream = (checkpoint, form, takesInProgress) => {
+    source.stream = (checkpoint, form, taken) => {
       this.streamForms.push(form);
-      return stream(checkpoint, form, takesInProgress);
+      return stream(checkpoint, form, taken);
     };
     const snapshotPoint = source.snapshotPoint.bind(source);
     source.snapshotPoint = async (signal) => {

@@ -24,6 +24,7 @@ import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.
 import { ensureBookkeeping } from "./bookkeeping/ensure-bookkeeping.ts";
 import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
 import { takeTerm } from "./bookkeeping/run-term.ts";
+import { maxTablesAtOnce } from "./checks/lock-room.ts";
 import { LockWait } from "./checks/lock-wait.ts";
 import { describeDenial } from "./checks/privileges.ts";
 import { watchRepairs } from "./checks/repair-watch.ts";
@@ -156,6 +157,7 @@ export class PostgresSink implements Sink {
       return {
         ...prepared,
         form: this.#transaction.form,
+        maxTables: await maxTablesAtOnce(client),
         takesInProgress: prepared.takesInProgress === true && (most === 0 || most > sessionsInUse),
       };
     });

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
-import type { TupleForm } from "../../change/change-batch.ts";
+import type { TakenBatches, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { AskComputed } from "../../change/computed-columns.ts";
 import type { CopyPart } from "../../change/copy-part.ts";
@@ -253,7 +253,7 @@ export class PostgresSource implements Source {
     return this.#sessions.with((client) => this.#slot.keptLog(client, this.#stream));
   }
 
-  async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {
+  async stream(checkpoint: Checkpoint, form: TupleForm, taken: TakenBatches = {}): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd, isStandby } = await this.#sessions.with(async (client) => {
       // The slot was checked before the copies, which may have taken long.
       await this.#slot.free(client);
@@ -279,14 +279,14 @@ export class PostgresSource implements Source {
         publications: await this.#publications.toStream(),
         startLsn: checkpoint.resumeLsn,
         form,
-        takesInProgress,
+        takesInProgress: taken.takesInProgress === true,
         log: checkpoint.log,
       },
       checkpoint,
       registry,
       walSenderTimeoutMs,
       logEnd,
-      bounds: streamBounds(this.maxBufferedRows, this.context.batchBytes),
+      bounds: streamBounds(this.maxBufferedRows, this.context.batchBytes, taken.maxTables),
       describe: (announced) => this.#sessions.with((client) => this.#shapes.describe(client, announced)),
       beforeHandOut: () => this.#silentChanges.durable(),
       shapesAt: (marker, at) => this.#shapes.take(marker, at),

@@ -143,7 +143,7 @@ test("large bytea of a transaction in progress is stored as its bytes, as any ot
   await at.sql(
     "do $$ begin execute format('alter database %I set debug_logical_replication_streaming = immediate', current_database()); end $$",
   );
-  await using stream = await at.source.stream(at.checkpoint, "text", true);
+  await using stream = await at.source.stream(at.checkpoint, "text", { takesInProgress: true });
   await at.sql(
     "insert into b select 1, string_agg(decode(md5(g::text), 'hex'), '') from generate_series(1, 100000) g; update b set v = v || v",
   );

@@ -50,6 +50,8 @@ export class PgoutputDecoder {
   inProgress: TransactionInProgress | null = null;
   /** Called when the transaction in progress has ended and is no longer `inProgress`. */
   onEnd: (transaction: TransactionInProgress, end: TransactionEnd) => void = () => {};
+  /** Called when a transaction has ended in `builder`. */
+  onCommit: () => void = () => {};
   /** What messages are added to: `builder`, or within a stream block that of the transaction in progress. */
   #active: BatchBuilder;
   /** Commit time of the last transaction that began, in microseconds since 1970. */
@@ -98,6 +100,7 @@ export class PgoutputDecoder {
         break;
       case C:
         this.builder.commit(lsn(bytes.readBigUInt64BE(at + 10)));
+        this.onCommit();
         break;
       case R:
         this.#announce(bytes.subarray(at, end));

@@ -24,6 +24,8 @@ export interface StreamBounds {
   readonly ahead: { readonly bytes: number; readonly rows: number };
   /** So many rows of a transaction in progress make a batch, however few bytes they have. */
   readonly batchRows: number;
+  /** A batch of so many tables is handed out without collecting more. */
+  readonly maxTables: number;
 }
 
 /**
@@ -36,7 +38,11 @@ const defaultBufferedRows = 50_000;
 const minBatchRows = 1024;
 
 /** `maxBufferedRows` 0: use the default. */
-export function streamBounds(maxBufferedRows: number, batchBytes = targetBatchBytes): StreamBounds {
+export function streamBounds(
+  maxBufferedRows: number,
+  batchBytes = targetBatchBytes,
+  maxTables = Number.POSITIVE_INFINITY,
+): StreamBounds {
   return {
     maxBufferedBytes: 16 * 1024 * 1024,
     maxBufferedRows: maxBufferedRows || defaultBufferedRows,
@@ -44,6 +50,7 @@ export function streamBounds(maxBufferedRows: number, batchBytes = targetBatchBy
     pieceBytes: 1024 * 1024,
     ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
     batchRows: Math.max(minBatchRows, maxBufferedRows || defaultBufferedRows),
+    maxTables,
   };
 }
 
@@ -62,6 +69,9 @@ export class StreamBuffer {
     private readonly bounds: StreamBounds,
   ) {
     decoder.onEnd = (transaction, end) => this.#end(transaction, end);
+    decoder.onCommit = () => {
+      if (this.#builder.relations.length >= bounds.maxTables) this.#queueCommitted();
+    };
   }
 
   /** No change is buffered. */

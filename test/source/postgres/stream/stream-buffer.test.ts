@@ -35,16 +35,16 @@ const message = (tag: string, ...parts: readonly Buffer[]) => Buffer.concat([Buf
 
 /** `xid`: the xid of a message within a block; null outside of blocks. */
 const named = (xid: number | null) => (xid === null ? Buffer.alloc(0) : int32(xid));
-const announcement = (xid: number | null) =>
+const announcement = (xid: number | null, oid = table) =>
   message(
     "R",
-    ...[named(xid), int32(table), text("public"), text("t"), Buffer.from("d"), int16(1)],
+    ...[named(xid), int32(oid), text("public"), text(`t${oid}`), Buffer.from("d"), int16(1)],
     ...[Buffer.from([1]), text("id"), int32(23), int32(-1)],
   );
-function insert(xid: number | null, id: number): Buffer {
+function insert(xid: number | null, id: number, oid = table): Buffer {
   const value = Buffer.from(String(id));
   const tuple = [int16(1), Buffer.from("t"), int32(value.length), value];
-  return message("I", named(xid), int32(table), Buffer.from("N"), ...tuple);
+  return message("I", named(xid), int32(oid), Buffer.from("N"), ...tuple);
 }
 const inserts = (xid: number | null, from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, i) => insert(xid, from + i));
@@ -63,7 +63,7 @@ const abort = (xid: number) => message("A", int32(xid), int32(xid));
 
 const smallBounds: StreamBounds = {
   ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, batchBytes: targetBatchBytes, pieceBytes: megabyte },
-  ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10 },
+  ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10, maxTables: 3 },
 };
 
 function stream(bounds: StreamBounds = smallBounds) {
@@ -266,4 +266,46 @@ test("batches of inserts are smaller than batches of changes that may replace ea
   const alone = insertsThatFit();
   expect(alone).toBeGreaterThan(80_000);
   expect(insertsThatFit(removal) / alone).toBeCloseTo(most / targetBatchBytes, 2);
+});
+
+/** The tables of a batch's changes, by transaction. */
+function tablesOf({ count, relation, transaction, transactions, relations }: ChangeBatch): number[][] {
+  const of: number[][] = Array.from({ length: transactions.count }, () => []);
+  for (let i = 0; i < count; i++) of[transaction[i]!]!.push(relations[relation[i]!]!.id);
+  return of;
+}
+
+test("a batch ends with the transaction that brings it to as many tables as a batch may have", () => {
+  const { buffer, send } = stream({ ...smallBounds, maxBufferedRows: 100 });
+  for (let oid = 1; oid <= 9; oid++) send(announcement(null, oid));
+  const transaction = (at: number, ...oids: readonly number[]) =>
+    send(begin(at, at), ...oids.map((oid) => insert(null, at, oid)), commit(at));
+  transaction(200, 1, 2);
+  transaction(210, 2);
+  transaction(220, 1, 3, 4, 5);
+  transaction(230, 3);
+  transaction(240, 1);
+  transaction(250, 3, 6);
+  transaction(260, 6);
+  expect(buffer.hasFullBatch).toBe(true);
+  const batches = takeAll(buffer);
+  expect(batches.map(tablesOf)).toEqual([[[1, 2], [2], [1, 3, 4, 5]], [[3], [1], [3, 6]], [[6]]]);
+  expect(batches.map(summary)).toEqual([
+    { count: 7, end: 230, isPiece: false, outcome: null },
+    { count: 4, end: 260, isPiece: false, outcome: null },
+    { count: 1, end: 270, isPiece: false, outcome: null },
+  ]);
+});
+
+test("tables of transactions that were handed out do not count towards the next batch", () => {
+  const { buffer, send } = stream(smallBounds);
+  for (let oid = 1; oid <= 4; oid++) send(announcement(null, oid));
+  send(begin(7, 200), insert(null, 1, 1), insert(null, 2, 2), commit(200));
+  send(begin(8, 300), insert(null, 3, 2), insert(null, 4, 3), insert(null, 5, 2));
+  expect(tablesOf(buffer.take()!)).toEqual([[1, 2]]);
+  send(insert(null, 6, 3), commit(300), begin(9, 400), insert(null, 7, 2), commit(400));
+  send(begin(10, 500), insert(null, 8, 4), commit(500), begin(11, 600), insert(null, 9, 1), commit(600));
+  const batches = takeAll(buffer);
+  expect(batches.map(tablesOf)).toEqual([[[2, 3, 2, 3], [2], [4]], [[1]]]);
+  expect(batches.map(({ relations }) => relations.map(({ id }) => id))).toEqual([[2, 3, 4], [1]]);
 });
