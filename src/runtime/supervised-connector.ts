@@ -9,6 +9,7 @@ import type { Term } from "../connector/term.ts";
 import type { VerifyResult } from "../connector/verification.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
+import { forgotten } from "../sink/delivery/record/sink-record.ts";
 import type { DroppedBy } from "../source/source.ts";
 import { recordOfObjects } from "../source/source-state.ts";
 import type { StoredConnector } from "../state/stores/connector-store.ts";
@@ -191,7 +192,7 @@ export class SupervisedConnector {
   async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
     // The next run creates slot and publications again in any case, so an unreachable source does not block this.
     const { signal } = this.#interrupt;
-    const { connectors, sourceRecords, sinkRecords, parking, receipts } = this.context.state;
+    const { connectors, sourceRecords, parking, receipts } = this.context.state;
     const { id, term } = this.holding;
     const isDropped =
       !(await mayFindObjects(this.context.state, stored)) ||
@@ -204,12 +205,22 @@ export class SupervisedConnector {
     await parking.remove(id, term);
     // They tell of a log, and of rows, that the connector begins anew with.
     await receipts.remove(id, term);
-    await sinkRecords.remove(id, term);
+    await this.#forgetSinkRecord();
     if (leavesCheckpoint(cleanup, stored.config))
       await this.#cleanup.dropAtSink(cleanup, forcedDropMs, signal);
     await connectors.finishCleanup(id, term);
     this.#cleanup.failure = null;
     this.#isStale = true;
+  }
+
+  /** The source's clock may stand below versions that were sent, so the last one stays. */
+  async #forgetSinkRecord(): Promise<void> {
+    const { sinkRecords } = this.context.state;
+    const { id, term } = this.holding;
+    const saved = await sinkRecords.load(id);
+    const left = saved && forgotten(saved);
+    if (left) await sinkRecords.save(id, left.text, left.parts, term);
+    else await sinkRecords.remove(id, term);
   }
 
   async #delete(stored: StoredConnector, deletion: "wait" | "force"): Promise<void> {

@@ -1,8 +1,11 @@
 // The effects of API calls and of a worker's end: status, runs, deletion, tasks, restarts. Real state and real threads.
 
 import { expect, test } from "bun:test";
+import { lsn } from "../../src/change/lsn.ts";
 import { configurationTag, type Precondition } from "../../src/connector/request/precondition.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { noTables, SavedTables } from "../../src/sink/delivery/record/recorded-tables.ts";
+import { begunRecord, formatRecord, parseRecord } from "../../src/sink/delivery/record/sink-record.ts";
 import { recordOfObjects } from "../../src/source/source-state.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
@@ -145,6 +148,31 @@ test("ReInitialize cleans up at the source and discards the checkpoint", async (
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
   expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
+});
+
+test("ReInitialize keeps the last version, because the source's clock may have gone back behind it", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  const anHourAhead = BigInt(Date.now() + 3_600_000) * 1000n;
+  const position = { commitLsn: lsn(1n), ordinal: 0 };
+  const record = {
+    ...begunRecord({ resumeLsn: lsn(1n), partial: null, lastVersion: anHourAhead }),
+    versionSteps: [{ behind: position, version: anHourAhead + 5n }],
+  };
+  const parts = new SavedTables(noTables).take({
+    ...noTables,
+    copied: new Map([["public.t", { identity: "of t", lsn: lsn(1n) }]]),
+  });
+  expect(parts.size).toBe(1);
+  await runtime.state.sinkRecords.save("orders", formatRecord(record), parts, null);
+  for (const run of [2, 3]) {
+    await runtime.connectors.command("orders", "ReInitialize");
+    await waitFor("it starts over", () => runtime.runs === run);
+    const saved = await runtime.state.sinkRecords.load("orders");
+    expect(saved && parseRecord(saved)).toEqual({ kind: "forgotten", lastVersion: anHourAhead + 5n });
+    expect(saved?.parts.size).toBe(0);
+  }
 });
 
 test("Resume is for a connector that has lost its slot, and once it goes on, it is none of these", async () => {

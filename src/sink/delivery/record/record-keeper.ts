@@ -11,6 +11,7 @@ import {
   formatForgotten,
   formatRecord,
   holdsCopy,
+  lastVersionOf,
   type SinkRecord,
   withMissed,
 } from "./sink-record.ts";
@@ -53,9 +54,7 @@ export class RecordKeeper {
 
   /** The last version that was given out. */
   get lastVersion(): bigint {
-    const { checkpoint, versionSteps } = this.#record;
-    const lastStep = versionSteps.at(-1)?.version ?? 0n;
-    return lastStep > checkpoint.lastVersion ? lastStep : checkpoint.lastVersion;
+    return lastVersionOf(this.#record);
   }
 
   /** Changes the record in memory; the next save has it. */

@@ -5,7 +5,7 @@ import { type Checkpoint, copiesLogPrefix, type Position } from "../../../change
 import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
-import type { SavedRecord } from "../../../connector/saved-record.ts";
+import type { ChangedParts, SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OpenTransaction } from "../stream/transaction-counts.ts";
 import {
@@ -155,6 +155,29 @@ export function formatRecord(record: SinkRecord): string {
 export function formatForgotten(lastVersion: bigint): string {
   const stored: ForgottenRecord = { format: 1, forgotten: { last_version: String(lastVersion) } };
   return JSON.stringify(stored);
+}
+
+/** The last version that was given out. */
+export function lastVersionOf({ checkpoint, versionSteps }: SinkRecord): bigint {
+  const lastStep = versionSteps.at(-1)?.version ?? 0n;
+  return lastStep > checkpoint.lastVersion ? lastStep : checkpoint.lastVersion;
+}
+
+/** What to save in a record's place to forget it. Null: it is none of these, or cannot be read. */
+export function forgotten(
+  saved: SavedRecord,
+): { readonly text: string; readonly parts: ChangedParts } | null {
+  let stored: StoredState;
+  try {
+    stored = parseRecord(saved);
+  } catch {
+    return null;
+  }
+  const lastVersion = stored.kind === "begun" ? lastVersionOf(stored.record) : stored.lastVersion;
+  return {
+    text: formatForgotten(lastVersion),
+    parts: new Map([...saved.parts.keys()].map((name) => [name, null])),
+  };
 }
 
 export type StoredState =
