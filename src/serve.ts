@@ -122,7 +122,7 @@ export async function startService(
       attemptFailed: (id) => alerts?.watch.attemptFailed(id),
       messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
-      ...{ nowMs: Date.now, random: Math.random, sleep: sleepOrStop },
+      ...{ nowMs: Date.now, monotonicMs, random: Math.random, sleep: sleepOrStop },
     }),
   );
   const slots: SlotWatch = starting.use(new SlotWatch(state, board, readSourceLog));

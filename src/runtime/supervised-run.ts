@@ -30,7 +30,9 @@ export interface RunContext {
   attemptFailed?(connectorId: string): void;
   /** Messages were parked; left out: nobody wants to know. */
   messagesParked?(connectorId: string, messages: readonly ParkedMessage[]): void;
+  /** Of the wall clock. */
   readonly nowMs: () => number;
+  readonly monotonicMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -43,10 +45,10 @@ export function superviseRun(
   context: RunContext,
 ): RunLoop {
   const { id, runId } = stored;
-  const { board, log, mayRun, startRun, nowMs, random, sleep } = context;
+  const { board, log, mayRun, startRun, nowMs, monotonicMs, random, sleep } = context;
   board.begin(id, runId);
   return new RunLoop(stored, {
-    ...{ term, nowMs, random, sleep, startRun },
+    ...{ term, nowMs, monotonicMs, random, sleep, startRun },
     mayRun: () => mayRun(id),
     events: runEvents(stored, term, tasks, context),
     rounds: roundsOf(stored, term, context),

@@ -33,7 +33,7 @@ test("a run that streams for a minute and fails, again and again, makes an alert
   };
   const stored = storedConnector("orders");
   const shared = {
-    ...{ state, log, nowMs: () => nowMs, random: () => 0 },
+    ...{ state, log, nowMs: () => nowMs, monotonicMs: () => nowMs, random: () => 0 },
     sleep: async (ms: number) => pass(ms),
   };
   const nobody = { onTaskWaiting: () => {}, onVerified: () => {}, onTaskFailed: () => {} };

@@ -178,6 +178,7 @@ export class LiveRun implements AsyncDisposable {
         this.status = { state: this.status?.state ?? { start: {} }, status: health };
       },
       nowMs: Date.now,
+      monotonicMs: () => performance.now(),
       random: Math.random,
       sleep: async (ms, signal) => {
         const over = Promise.withResolvers<void>();

@@ -126,6 +126,7 @@ export class RuntimeFixture implements AsyncDisposable {
       dropSinkObjects: async () => {},
       mayRun: () => true,
       nowMs: Date.now,
+      monotonicMs: () => performance.now(),
       random: () => 0,
       sleep: (ms, signal) =>
         new Promise((resolve) => {

@@ -42,7 +42,10 @@ export interface RunLoopContext {
   readonly term: Term;
   /** Whether the lease still holds. No attempt begins without it. */
   mayRun(): boolean;
+  /** Of the wall clock, by which rounds are scheduled. */
   readonly nowMs: () => number;
+  /** Of a clock that nobody sets. Failures are counted by it. */
+  readonly monotonicMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -172,7 +175,7 @@ export class RunLoop {
       // It may have met what another replica has done, which is no failure to tell of.
       if (!this.context.mayRun()) continue;
       const error = tellOfWaitingTables(locateFailure(ended, this.connector.config));
-      const nowMs = this.context.nowMs();
+      const nowMs = this.context.monotonicMs();
       streak = addFailure(progressed ? null : streak, nowMs);
       const retryWindowMs = this.#retryWindowMs();
       const fencesBack = this.#fencesBack(error, nowMs);
@@ -215,9 +218,9 @@ export class RunLoop {
     let last: { readonly component: HistoryComponent; readonly status: Status } | null = null;
     const steps = new Set<string>();
     const recordProgress = () => {
-      firstProgressMs ??= this.context.nowMs();
+      firstProgressMs ??= this.context.monotonicMs();
     };
-    const lastedMs = () => (firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs);
+    const lastedMs = () => (firstProgressMs === null ? 0 : this.context.monotonicMs() - firstProgressMs);
     const { events } = this.context;
     // A PATCH may have come since the command. Without copies, tables that are void would stay as they are.
     const unsupported = this.#resumes ? unsupportedResume(this.connector.config) : null;

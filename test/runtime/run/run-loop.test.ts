@@ -23,6 +23,8 @@ interface Step {
   readonly reports?: readonly Status[];
   /** Rows became durable after the last report. */
   readonly moves?: boolean;
+  /** The wall clock is set meanwhile. */
+  readonly clockStepMs?: number;
 }
 
 /** Plays the steps, the last one repeatedly, and returns the reports. */
@@ -34,6 +36,7 @@ async function play(
 ) {
   let nowMs = 0;
   let attempts = 0;
+  let clockMs = 0;
   const failures: FailureHealth[] = [];
   const seen: Status[] = [];
   const initialized: boolean[] = [];
@@ -59,6 +62,7 @@ async function play(
         await events.initialized();
         for (const status of step.reports ?? []) events.status("Source", status);
         nowMs += step.lastsMs;
+        clockMs += step.clockStepMs ?? 0;
         if (step.moves) events.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
         return code && new MillraceError(code, "It broke.");
       })();
@@ -70,7 +74,8 @@ async function play(
     idle: () => {},
     failed: (_error, health) => failures.push(health),
     wentOn: () => {},
-    nowMs: () => nowMs,
+    nowMs: () => nowMs + clockMs,
+    monotonicMs: () => nowMs,
     random: () => 0,
     sleep: async (ms) => {
       nowMs += ms;
@@ -98,6 +103,7 @@ test("one that was told to resume does not begin under a configuration that came
       term: null,
       mayRun: () => true,
       nowMs: () => 0,
+      monotonicMs: () => 0,
       random: () => 0,
       sleep: async () => {},
     },
@@ -168,6 +174,7 @@ test("a run that waits for its lease can be stopped", async () => {
         failed: () => {},
         wentOn: () => {},
         nowMs: () => 0,
+        monotonicMs: () => 0,
         random: () => 0,
       },
       sleep: async () => {
@@ -202,6 +209,20 @@ test("an unreachable source is retried until the window ends, and then the run f
   expect(nowMs).toBeLessThan(310_000);
   expect(attempts).toBeGreaterThan(50);
 });
+
+test.each([3_600_000, -3_600_000])(
+  "the window stays as long when the wall clock is set by %i ms",
+  async (clockStepMs) => {
+    const steps = [
+      { code: "source_unreachable", lastsMs: 1_000 },
+      { code: "source_unreachable", lastsMs: 1_000, clockStepMs },
+      { code: "source_unreachable", lastsMs: 1_000 },
+    ] as const;
+    const { nowMs, failures } = await play(steps, 1_000);
+    expect(failures.at(-1)).toHaveProperty("failed");
+    expect(nowMs).toBeWithin(300_000, 310_000);
+  },
+);
 
 test("reconnecting shows the failure until the attempt gets further", async () => {
   const failing = { code: "source_unreachable", lastsMs: 100, reports: [initialize] } as const;
