@@ -15,7 +15,7 @@ export interface StateOptions {
   readonly instance: string;
   /** How long an answer about leases may take; left out: as long as any other. */
   readonly leaseAnswerMs?: number;
-  /** Called with failures of background maintenance, which is tried again. */
+  /** Called with failures of background maintenance, or of a migration that somebody's lock holds up; both are tried again. */
   readonly reportMaintenance?: (error: unknown) => void;
 }
 

@@ -4,18 +4,15 @@ import { drizzle } from "drizzle-orm/postgres-js";
 import type { Sql } from "postgres";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, hasKeptPlan, type OpenDatabase } from "../database.ts";
-import { migrate } from "../migrations.ts";
 import * as schema from "../schema.ts";
-import { acquireMigrationLock } from "./migration-lock.ts";
+import { migrateTables } from "./migrate-tables.ts";
 import { ServerNotices, sessionName } from "./server-notices.ts";
 import { stateConnection } from "./state-connection.ts";
-import { type StateConnection, StateSession } from "./state-session.ts";
 import { StateSessions } from "./state-sessions.ts";
 
 /** After this the network may have forgotten the connection. */
 const defaultAnswerMs = 60_000;
 const maxSessions = 4;
-const migrationMs = 60 * 60_000;
 /** How long a start waits for another one that migrates, or for a service from before leases that is shutting down. */
 const defaultLockMs = 5_000;
 
@@ -28,16 +25,17 @@ export interface PostgresOptions {
   readonly leaseAnswerMs?: number;
   /** How long to wait for another one that migrates. */
   readonly lockMs?: number;
+  /** Called when a migration waits for somebody else's lock. */
+  readonly reportMaintenance?: (error: unknown) => void;
 }
 
 /** Migrates the tables, and connects. Throws `state_unavailable` or `invalid_setting`. */
-export async function openPostgresDatabase(
-  url: string,
-  { instance, answerMs = defaultAnswerMs, leaseAnswerMs = answerMs, lockMs = defaultLockMs }: PostgresOptions,
-): Promise<OpenDatabase> {
+export async function openPostgresDatabase(url: string, options: PostgresOptions): Promise<OpenDatabase> {
+  const { instance, answerMs = defaultAnswerMs, leaseAnswerMs = answerMs } = options;
+  const { lockMs = defaultLockMs, reportMaintenance: report = () => {} } = options;
   await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
-  await reachable(() => migrateTables(connection, lockMs));
+  await reachable(() => migrateTables(connection, { lockMs, report }));
   const name = sessionName(instance);
   const sessions = opening.use(new StateSessions(connection, name, answerMs, maxSessions));
   const leaseSessions = opening.use(new StateSessions(connection, name, leaseAnswerMs, 1));
@@ -52,14 +50,6 @@ export async function openPostgresDatabase(
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** Migrations may take long. Replicas that start together migrate one after the other, and the first one does it all. */
-async function migrateTables(connection: StateConnection, lockMs: number): Promise<void> {
-  const options = { name: "millrace state migration", answerMs: migrationMs };
-  await using session = await StateSession.open(connection, options);
-  await session.run((sql) => acquireMigrationLock(sql, options.name, lockMs));
-  await session.run((sql) => migrate(drizzle(sql, { schema })));
 }
 
 /** Runs each statement and each transaction in a session of the pool. */
