@@ -26,7 +26,9 @@ export async function migrate(database: Database, known = migrations()): Promise
 
 /**
  * The oldest migration that a build must know to work on these tables, by the millisecond of its creation. A migration
- * that older builds cannot live with moves it.
+ * that older builds cannot live with moves it. A change needs one, even where it changes no table, when it stores anything that an older
+ * build would read wrongly or pass over, and rows would then be lost, doubled, out of order or taken for exact. That holds for what is
+ * stored at sinks too.
  */
 export const oldestCompatibleSql = sql`select value from ${settings} where name = 'oldest_compatible_migration'`;
 

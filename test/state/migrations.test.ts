@@ -153,11 +153,27 @@ test("a later build's state is used where this build can, and its tables stay as
   expect(await server.query(migrated, "compatible")).toEqual(before);
 });
 
-test("a build from before leases refuses the state, without a word from this one", async () => {
-  await server.createDatabase("leased");
-  await server.with("leased", async (client) => {
+test.each([
+  ["leases", 5],
+  ["parking", 7],
+  ["Resume", 9],
+])("a build from before %s refuses the state, without a word from this one", async (what, known) => {
+  const name = `before_${what.toLowerCase()}`;
+  await server.createDatabase(name);
+  await server.with(name, async (client) => {
     const database = drizzlePostgres(client, { schema });
     await migrate(database);
-    await expect(migrate(database, migrations().slice(0, 5))).rejects.toThrow("later version");
+    await expect(migrate(database, migrations().slice(0, known))).rejects.toThrow("later version");
+  });
+});
+
+test("a build that knows Resume goes on with the state", async () => {
+  await server.createDatabase("knows_resume");
+  await server.with("knows_resume", async (client) => {
+    const database = drizzlePostgres(client, { schema });
+    await migrate(database);
+    const before = await server.query(migrated, "knows_resume");
+    await migrate(database, migrations().slice(0, 10));
+    expect(await server.query(migrated, "knows_resume")).toEqual(before);
   });
 });
