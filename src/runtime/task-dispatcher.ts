@@ -7,7 +7,7 @@ import type { Term } from "../connector/term.ts";
 import type { VerifyResult } from "../connector/verification.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
-import type { TaskStore } from "../state/stores/task-store.ts";
+import { pendingBound, type TaskStore } from "../state/stores/task-store.ts";
 import type { RunAttempt } from "./run/connector-run.ts";
 
 export interface TaskDispatcherContext {
@@ -41,6 +41,8 @@ export class TaskDispatcher {
   #run: RunAttempt | null = null;
   /** Offered to the current attempt, and not answered yet. */
   readonly #offered = new Set<string>();
+  /** More tasks may be pending than were looked at. */
+  #mayBeMore = false;
   /** Claimed by the current attempt, with its progress. */
   readonly #running = new Map<string, RunningTask>();
   readonly #closed = new AbortController();
@@ -100,6 +102,7 @@ export class TaskDispatcher {
     try {
       if (!(await this.#moveToRunning(taskId))) {
         this.#offered.delete(taskId);
+        this.#enqueue(() => this.#offerMore());
         return false;
       }
     } catch (error) {
@@ -152,7 +155,15 @@ export class TaskDispatcher {
     const task = this.#running.get(taskId);
     if (!task) return;
     this.#running.delete(taskId);
-    this.#enqueue(() => store(task));
+    this.#enqueue(async () => {
+      await store(task);
+      await this.#offerMore();
+    });
+  }
+
+  /** Looks for others when half of those that it found have left: not for each that ends. */
+  async #offerMore(): Promise<void> {
+    if (this.#mayBeMore && this.#offered.size < pendingBound / 2) await this.#offerDue();
   }
 
   /** Resolves when everything so far is stored. What cannot be stored now is corrected by the next start. */
@@ -167,7 +178,9 @@ export class TaskDispatcher {
     const run = this.#run;
     const nowMs = this.context.nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const task of await this.context.store.pending(this.connectorId)) {
+    const pending = await this.context.store.pending(this.connectorId, nowMs);
+    this.#mayBeMore = pending.length === pendingBound;
+    for (const task of pending) {
       if (!isEligible(task, nowMs)) nextMs = Math.min(nextMs, Date.parse(task.next_attempt_at ?? ""));
       else if (run === null) this.context.onTaskWaiting();
       else if (!this.#offered.has(task.id)) {

@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  for (const { id } of await store.pending("orders")) {
+  for (const { id } of await store.pending("orders", Date.now())) {
     await store.change("orders", id, (task) => ({ ...task, state: "Cancelled" }));
   }
   count += 1;
@@ -151,9 +151,9 @@ test.each([true, false])(
 test("all pending tasks are looked through once for many that have come, and not for each that is done", async () => {
   let looks = 0;
   const dispatcher = dispatcherOver({
-    pending: (connectorId) => {
+    pending: (...args) => {
       looks += 1;
-      return store.pending(connectorId);
+      return store.pending(...args);
     },
   });
   const run = attempt();
@@ -165,6 +165,36 @@ test("all pending tasks are looked through once for many that have come, and not
   await dispatcher.close();
   expect(looks).toBeLessThanOrEqual(2);
   expect((await stored()).state).toBe("Done");
+});
+
+test("of many tasks the oldest hundred are offered, and the others as those leave; one that waits for its next attempt is behind", async () => {
+  const early = new Date(Date.now() + 60_000).toISOString();
+  await store.change("orders", taskId, (task) => ({ ...task, next_attempt_at: early }));
+  const ids: string[] = [];
+  for (let at = 0; at < 160; at++) {
+    const Snapshot = {
+      database: "shop",
+      schema: "many",
+      name: `t${at}`,
+      truncate: false,
+      force_parallel: false,
+    };
+    const task = newTask(Bun.randomUUIDv7(), { Snapshot }, Date.now());
+    ids.push((await store.create("orders", task)).id);
+  }
+  const dispatcher = dispatcherOver({});
+  const run = attempt();
+  dispatcher.attach(run);
+  await waitFor("the first offers", () => run.offers.length > 0);
+  expect(run.offers).toEqual(ids.slice(0, 100));
+  for (const id of ids) {
+    await waitFor("its offer", () => run.offers.includes(id));
+    // A task that was cancelled is refused, and makes room as one that was done does.
+    if (Number(ids.indexOf(id)) % 2 === 0) await store.change("orders", id, cancelTask);
+    if (await dispatcher.claim(id)) dispatcher.done(id, null);
+  }
+  expect(run.offers).toEqual(ids);
+  await dispatcher.close();
 });
 
 test("an end that is stored twice, because the first response was lost, is not an error", async () => {

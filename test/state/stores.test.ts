@@ -231,7 +231,7 @@ for (const kind of databaseKinds) {
       const listed = await state.tasks.list("busy");
       expect(listed).toHaveLength(taskListBound);
       expect(listed[0]?.spec.Snapshot?.name).toBe(`table_${taskListBound + 4}`);
-      expect((await state.tasks.pending("busy"))[0]?.spec.Snapshot?.name).toBe("table_0");
+      expect((await state.tasks.pending("busy", Date.now()))[0]?.spec.Snapshot?.name).toBe("table_0");
     });
 
     test("returns running tasks to pending", async () => {

@@ -60,8 +60,8 @@ export class MissingCopies implements Disposable {
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
   readonly late: LateTables;
-  /** What the sink was last prepared for. */
-  #tables: readonly TableShape[] = [];
+  /** OIDs of the tables that the sink was last prepared for, by `nameKey`. */
+  #ids: ReadonlyMap<string, number> = new Map();
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
   /** The sink keeps superseded rows of some tables. */
@@ -89,16 +89,15 @@ export class MissingCopies implements Disposable {
     const { withHistory = new Set<number>(), unproved = new Set<number>() } = prepared;
     states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory, unproved });
     this.unproved.prepared(tables, unproved);
-    this.#tables = tables;
+    this.#ids = new Map(tables.map(({ relation }) => [nameKey(relation), relation.id]));
     this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
   }
 
   /** The OID of the table that has this name; null: there is none. */
-  idOf({ schema, name }: Pick<TableShape["relation"], "schema" | "name">): number | null {
-    const named = this.#tables.find(({ relation }) => relation.schema === schema && relation.name === name);
-    return named?.relation.id ?? null;
+  idOf(table: TableName): number | null {
+    return this.#ids.get(nameKey(table)) ?? null;
   }
 
   wasIncomplete({ relation }: TableShape): boolean {
@@ -267,6 +266,12 @@ export class MissingCopies implements Disposable {
     this.unreadable.onDue(null);
     stop.removeEventListener("abort", wake);
   }
+}
+
+type TableName = Pick<TableShape["relation"], "schema" | "name">;
+
+function nameKey({ schema, name }: TableName): string {
+  return JSON.stringify([schema, name]);
 }
 
 /** As it is once the source publishes its changes. */

@@ -34,9 +34,10 @@ export class RunningTasks implements AsyncDisposable {
   constructor(private readonly options: RunningTasksOptions) {}
 
   readonly mayRun = (task: OfferedTask): boolean => {
+    // Each batch asks this of each task that waits.
+    if (this.#running.size >= this.options.limit) return false;
     const id = this.#idOf(task);
-    if (this.#running.size >= this.options.limit || this.#own.some(({ ids }) => id !== null && ids.has(id)))
-      return false;
+    if (this.#own.some(({ ids }) => id !== null && ids.has(id))) return false;
     // A table may get its name, and the run may hear of it, while a task of it runs.
     return ![...this.#running].some(
       ({ task: other, id: was }) =>

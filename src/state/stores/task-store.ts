@@ -15,6 +15,8 @@ import { listVerified, recordVerified } from "./verified-tables.ts";
 
 /** The most tasks that a listing returns. */
 export const taskListBound = 100;
+/** The most pending tasks that are read at once. A run works on a few, and tens of thousands may wait. */
+export const pendingBound = 100;
 
 type Row = typeof tasks.$inferSelect;
 
@@ -101,11 +103,19 @@ export class TaskStore {
     return rows.map(read);
   }
 
-  /** All pending tasks, oldest first, including those that wait for their next attempt. */
-  async pending(connectorId: string): Promise<Task[]> {
+  /** The first hundred pending tasks: those that are due, oldest first, then those that wait for their next attempt, by its time. */
+  async pending(connectorId: string, nowMs: number): Promise<Task[]> {
     const where = and(eq(tasks.connectorId, connectorId), eq(tasks.state, "Pending"));
+    const now = new Date(nowMs).toISOString();
+    const attemptToCome = sql`case when ${tasks.nextAttemptAt} > ${now}::timestamptz then ${tasks.nextAttemptAt} end nulls first`;
     const rows = await stored(
-      this.#database.select().from(tasks).where(where).orderBy(asc(tasks.sequence)).execute(),
+      this.#database
+        .select()
+        .from(tasks)
+        .where(where)
+        .orderBy(attemptToCome, asc(tasks.sequence))
+        .limit(pendingBound)
+        .execute(),
     );
     return rows.map(read);
   }

@@ -286,3 +286,22 @@ test("without a stream a table that fails too often ends the run with its reason
     message: expect.stringContaining("public.a: It may not"),
   });
 });
+
+test("a table is found by its name without a search", async () => {
+  using rig = await Rig.begin();
+  rig.source.add("t", []);
+  const [table] = await rig.source.tables();
+  if (!table) throw new Error("there is no table");
+  const { relation } = table;
+  const tables = Array.from({ length: 5_000 }, (_, id) => ({
+    ...table,
+    relation: { ...relation, id, name: `t${id}` },
+  }));
+  await rig.copies.prepare(tables);
+  const beganMs = performance.now();
+  const { schema } = relation;
+  for (let asked = 0; asked < 50_000; asked++) rig.copies.idOf({ schema, name: "t4999" });
+  expect(performance.now() - beganMs).toBeLessThan(1_000);
+  expect(rig.copies.idOf({ schema, name: "t4999" })).toBe(4_999);
+  expect(rig.copies.idOf({ schema, name: "t5000" })).toBeNull();
+});

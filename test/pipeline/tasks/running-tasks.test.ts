@@ -84,3 +84,14 @@ test("a table whose OID the run hears of while a task of it runs still has one t
   names.set("other", 8);
   expect(work.mayRun(task("other"))).toBe(true);
 });
+
+test("while as many tasks run as may, the tables of those that wait are not looked up", async () => {
+  let lookUps = 0;
+  const names: Names = new Map();
+  names.get = () => ++lookUps;
+  await using work = running(names);
+  for (const name of ["a", "b"]) work.start(task(name));
+  lookUps = 0;
+  expect(work.mayRun(task("c"))).toBe(false);
+  expect(lookUps).toBe(0);
+});
