@@ -18,6 +18,13 @@ export const taskListBound = 100;
 /** The most pending tasks that are read at once. A run works on a few, and tens of thousands may wait. */
 export const pendingBound = 100;
 
+/** Of those that have ended in one state, a connector's newest ones stay. */
+const endedBound = 1_000;
+/** Old ones are deleted in groups of this size, so that most ends cost no statement more. */
+const trimEvery = 100;
+/** The most that are deleted in one statement: it must not take longer than an answer of the state may. The next one goes on. */
+const mostTrimmed = 10_000;
+
 type Row = typeof tasks.$inferSelect;
 
 /** Hears of each change that is stored. It must neither block nor throw. */
@@ -31,6 +38,8 @@ export class TaskStore {
   /** Set once, where the service is wired; null: nobody watches. */
   watch: TaskWatch | null = null;
   readonly #database: Database;
+  /** By connector and state. */
+  readonly #sinceTrim = new Map<string, number>();
 
   constructor(
     database: Database,
@@ -141,6 +150,7 @@ export class TaskStore {
       if (!next || next === current) return { task: current, isChanged: false };
       await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
       if (next.state === "Done") await recordVerified(transaction, connectorId, next, this.now());
+      if (!unfinishedStates.includes(next.state)) await this.#ended(transaction, connectorId, next.state);
       return { task: next, isChanged: true };
     });
     const result = await stored(
@@ -149,6 +159,20 @@ export class TaskStore {
     // Not before the commit: whoever hears of it may read it.
     if (result?.isChanged) this.watch?.taskChanged(connectorId, result.task);
     return result?.task ?? null;
+  }
+
+  async #ended(database: Database, connectorId: string, state: Task["state"]): Promise<void> {
+    const key = `${state} ${connectorId}`;
+    const count = (this.#sinceTrim.get(key) ?? trimEvery) + 1;
+    this.#sinceTrim.set(key, count > trimEvery ? 1 : count);
+    if (count <= trimEvery) return;
+    const isSuch = and(eq(tasks.connectorId, connectorId), eq(tasks.state, state));
+    // Whoever has one locked retries it, or trims as well: neither is waited for.
+    await database.execute(sql`
+      delete from ${tasks} where sequence in (
+        select sequence from ${tasks} where ${isSuch} and sequence <= (
+          select sequence from ${tasks} where ${isSuch} order by sequence desc offset ${endedBound} limit 1
+        ) order by sequence limit ${mostTrimmed} for update skip locked)`);
   }
 
   /** Throws `lease_lost`. */
