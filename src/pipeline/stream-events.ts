@@ -64,6 +64,11 @@ export class StreamEvents implements Disposable {
     this.wake();
   }
 
+  /** A `tables` event is to come. */
+  get areTablesDue(): boolean {
+    return this.#tables === "changed" || this.#isRefreshDue;
+  }
+
   /** Runs `action` between two batches. Rejects with the reason of `signal` if that fires before. */
   async betweenBatches<T>(action: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();

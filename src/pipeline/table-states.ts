@@ -97,7 +97,7 @@ export class TableStates implements Disposable {
   #missing = new Set<number>();
   #unreadable = new Map<number, string>();
   #setAside: ReadonlyMap<string, SetAsideTable> = new Map();
-  #unproved: ReadonlySet<number> = new Set();
+  #unproved = new Set<number>();
   readonly #comparing = new Map<number, Comparison>();
   /** Their copies are expected, and have not begun. */
   readonly #expected = new Set<number>();
@@ -126,12 +126,18 @@ export class TableStates implements Disposable {
 
   /** The source's tables as they are now. Those that are gone are forgotten. */
   prepared({ tables, excluded, missing, unreadable, withHistory, unproved }: PreparedStates): void {
-    this.#unproved = unproved ?? new Set();
+    this.#unproved = new Set(unproved);
     this.#known = knownTables(tables, excluded, withHistory ?? new Set());
     this.#missing = new Set(missing.map(({ relation }) => relation.id));
     this.#unreadable = new Map(unreadable.map(({ table, reason }) => [table.relation.id, reason]));
     this.#changed = null;
     this.#isRead = true;
+  }
+
+  /** The table was compared with the source, and is right. */
+  proved({ relation: { id } }: TableShape): void {
+    this.#unproved.delete(id);
+    this.#touch(id);
   }
 
   /** All the tables that are set aside now. */

@@ -27,9 +27,10 @@ export interface VerifySink {
 
   /**
    * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. It is
-   * no longer unproved. Durable on return. `haveRowsMoved`: what `SinkRows` has said. Then rows may be incomplete, which the next `prepare` tells.
+   * no longer unproved. Durable on return. `haveRowsMoved`: what `SinkRows` has said. Returns true if `prepare` is to be called before the next
+   * batch: rows may be incomplete, or the table's history can be compared with it now.
    */
-  proved(table: TableShape, haveRowsMoved: boolean): Promise<void>;
+  proved(table: TableShape, haveRowsMoved: boolean): Promise<boolean>;
 }
 
 /** A table's rows at one place of the stream. Disposing twice does no harm. */

@@ -8,6 +8,9 @@ import type { TableShape } from "../change/relation.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 
 export interface TableSource {
+  /** Whether the tables may no longer be what `Source.tables` returned last. It costs much less than that. Absent: nobody can tell. */
+  areTablesChanged?(): Promise<boolean>;
+
   /**
    * A consistent point now: what is committed before its `lsn` is in it, and nothing else. It waits for running transactions; `stop`
    * ends that with its reason.

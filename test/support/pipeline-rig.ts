@@ -85,6 +85,8 @@ export class PipelineRig implements AsyncDisposable {
   setAside: readonly SetAsideTable[] = [];
   progress: Progress | null = null;
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
+  /** How often the source's tables were read. */
+  tableReads = 0;
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
   /** Each copy that was read, of a table or of a part of it. */
@@ -477,6 +479,11 @@ export class PipelineRig implements AsyncDisposable {
       const copy = readTable(table, point, form, part);
       const isLet = this.copies.length <= this.copiesLet;
       return { ...copy, chunks: this.#held(copy.chunks, isLet) };
+    };
+    const tables = source.tables.bind(source);
+    source.tables = (ask) => {
+      this.tableReads++;
+      return tables(ask);
     };
     return this.#calls.watch(source);
   }

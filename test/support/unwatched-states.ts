@@ -10,5 +10,6 @@ export const unwatchedStates: MissingCopiesRequest["states"] = {
   inPhase: () => {},
   copied: () => {},
   comparing: () => {},
+  proved: () => {},
   gaveUp: () => {},
 };

@@ -29,7 +29,7 @@ export interface MissingCopiesRequest {
   readonly source: Source;
   readonly sink: Sink;
   readonly meter: ProgressMeter;
-  readonly states: CopyStates & Pick<TableStates, "prepared" | "comparing">;
+  readonly states: CopyStates & Pick<TableStates, "prepared" | "comparing" | "proved">;
   readonly reporter: Pick<RunHealth, "phase" | "reportMeanwhile" | "warn">;
   readonly forms: readonly TupleForm[];
   /** With `changes`, a stream brings the changes between two points. */
@@ -60,7 +60,8 @@ export class MissingCopies implements Disposable {
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
   readonly late: LateTables;
-  /** OIDs of the tables that the sink was last prepared for, by `nameKey`. */
+  #tables: readonly TableShape[] = [];
+  /** OIDs of `tables`, by `nameKey`. */
   #ids: ReadonlyMap<string, number> = new Map();
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
@@ -89,10 +90,16 @@ export class MissingCopies implements Disposable {
     const { withHistory = new Set<number>(), unproved = new Set<number>() } = prepared;
     states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory, unproved });
     this.unproved.prepared(tables, unproved);
+    this.#tables = tables;
     this.#ids = new Map(tables.map(({ relation }) => [nameKey(relation), relation.id]));
     this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
+  }
+
+  /** What the sink was last prepared for. */
+  get tables(): readonly TableShape[] {
+    return this.#tables;
   }
 
   /** The OID of the table that has this name; null: there is none. */

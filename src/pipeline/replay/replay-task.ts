@@ -156,12 +156,12 @@ class SentRows {
 
 async function openTable(
   { source, betweenBatches }: CopyEnvironment,
-  { listTables, copyBlocker, first, copies }: TaskContext,
+  { currentTables, copyBlocker, first, copies }: TaskContext,
   task: OfferedTask,
   signal: AbortSignal,
 ): Promise<TableShape> {
   const table = await betweenBatches(
-    async () => findTable(await listTables(), source.database, task),
+    async () => findTable(await currentTables(), source.database, task),
     signal,
   );
   // Its rows may be older than those that are sent again, and would come after them.

@@ -10,8 +10,13 @@ import type { OfferedTask } from "../run-reporter.ts";
 export interface TaskContext {
   /** Call it between two batches: prepares the sink for all tables as they are now, and returns them. */
   readonly listTables: () => Promise<readonly TableShape[]>;
+  /**
+   * As `listTables`, but where nothing has changed at the source, and the sink has asked for nothing, it returns what that returned last. With
+   * thousands of tables the stream would wait for seconds otherwise. What somebody altered at the sink goes unnoticed.
+   */
+  readonly currentTables: () => Promise<readonly TableShape[]>;
   /** As of the last `listTables`: which tables there are, which have incomplete rows, cannot be read, or are to be proved. */
-  readonly copies: Pick<MissingCopies, "idOf" | "wasIncomplete" | "unreadable" | "unproved">;
+  readonly copies: Pick<MissingCopies, "idOf" | "tables" | "wasIncomplete" | "unreadable" | "unproved">;
   /** Why a copy of the table would miss changes, as of the last `listTables`; null: it would not. */
   readonly copyBlocker: (table: TableShape) => MillraceError | null;
   /** First copies that are under way. */

@@ -8,6 +8,7 @@ import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
 import { CopyPermits } from "../copy/copy-permits.ts";
 import { makeIncrementalCopies } from "../copy/incremental-copies.ts";
 import { copyForTask } from "../copy/snapshot-task.ts";
+import { isUnpublished } from "../locked-tables.ts";
 import { replayForTask } from "../replay/replay-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import type { StreamEvents } from "../stream-events.ts";
@@ -57,7 +58,7 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "state
 export function workWithStream(
   request: CopiesRequest,
   { source, sink, states, position, events, lagBytes }: RunningStream,
-  given: TaskContext,
+  given: Omit<TaskContext, "currentTables">,
   ended: () => void,
 ): RunningTasks {
   const { tasks, stop, copyPace: pace = defaultCopyPace, verifyLanes = 1 } = request;
@@ -83,7 +84,12 @@ export function workWithStream(
       events.refreshTables();
       throw error;
     });
-  const context: TaskContext = { ...given, listTables };
+  const currentTables = async () => {
+    const { tables, unreadable } = given.copies;
+    const isKnown = !events.areTablesDue && unreadable.isEmpty && !tables.some(isUnpublished);
+    return isKnown && (await source.areTablesChanged?.()) === false ? tables : await listTables();
+  };
+  const context: TaskContext = { ...given, listTables, currentTables };
   const ofTask: TaskContext = {
     ...context,
     copyBlocker: (table) =>

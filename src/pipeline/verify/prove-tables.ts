@@ -58,7 +58,7 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
   const { environment, context, unproved } = proofs;
   const { betweenBatches, sink } = environment;
   for (let rounds = 0; rounds < maxRounds; rounds++) {
-    await betweenBatches(context.listTables, signal);
+    await betweenBatches(context.currentTables, signal);
     const table = unproved.tables.find((other) => other.relation.id === relation.id);
     // It was dropped, or a copy has taken the place of its rows.
     if (!table) return;
@@ -79,9 +79,9 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
       const haveMoved = haveRowsMoved();
       // A row that was copied by its key equals the source's, as one of a copy does. But one that moved before it was copied left a damage elsewhere.
       if (haveMoved && result.repaired > 0) return false;
-      await sink.verification?.proved(table, haveMoved);
-      // Before the next batch: it is to find whole rows. And the table's history can be compared with it now.
-      await context.listTables();
+      // Before the next batch: it is to find whole rows.
+      if (await sink.verification?.proved(table, haveMoved)) await context.listTables();
+      else unproved.proved(table);
       return true;
     }, signal);
     if (isProved) return;

@@ -7,7 +7,7 @@ import type { TableStates } from "../table-states.ts";
 
 interface Tellers {
   readonly meter: Pick<ProgressMeter, "resuming">;
-  readonly states: Pick<TableStates, "comparing">;
+  readonly states: Pick<TableStates, "comparing" | "proved">;
   readonly reporter: Pick<RunHealth, "warn">;
 }
 
@@ -34,6 +34,12 @@ export class UnprovedTables {
     this.#all = tables.length;
     this.#tables = tables.filter(({ relation }) => unproved.has(relation.id));
     if (before > 0 || this.#tables.length > 0) this.#tell(0);
+  }
+
+  /** The sink has recorded it. */
+  proved(table: TableShape): void {
+    this.#tables = this.#tables.filter(({ relation }) => relation.id !== table.relation.id);
+    this.tellers.states.proved(table);
   }
 
   /** So many rows of the table have been looked at. */

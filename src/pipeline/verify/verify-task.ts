@@ -97,12 +97,33 @@ function both(before: VerifyResult, last: VerifyResult): VerifyResult {
 
 async function openTable(
   environment: VerifyEnvironment,
-  { listTables, copyBlocker, first, copies }: TaskContext,
+  context: TaskContext,
+  asked: AskedComparison,
+  signal: AbortSignal,
+): Promise<Opened> {
+  try {
+    return await openAmong(context.currentTables, environment, context, asked, signal);
+  } catch {
+    signal.throwIfAborted();
+    // Somebody may have altered or dropped the table at the sink, which only `listTables` finds.
+    return await openAmong(context.listTables, environment, context, asked, signal);
+  }
+}
+
+interface Opened {
+  readonly table: TableShape;
+  readonly opened: OpenedSides;
+}
+
+async function openAmong(
+  list: TaskContext["listTables"],
+  environment: VerifyEnvironment,
+  { copyBlocker, first, copies }: TaskContext,
   { find: findAmong, spec }: AskedComparison,
   signal: AbortSignal,
-): Promise<{ readonly table: TableShape; readonly opened: OpenedSides }> {
+): Promise<Opened> {
   const { betweenBatches } = environment;
-  const find = async () => findAmong(await listTables());
+  const find = async () => findAmong(await list());
   let table = await betweenBatches(find, signal);
   if (first.isUnderWay(table)) {
     await first.ended(table, signal);

@@ -173,17 +173,18 @@ export class PostgresSource implements Source {
       const logEnd = this.#stream?.logEnd;
       if (logEnd === seen) continue;
       // A failed check does not fail the run: the stream itself notices when the server is gone.
-      const isChanged = await this.#sessions
-        .with((client) => this.#areTablesChanged(client))
-        .catch(() => null);
+      const isChanged = await this.areTablesChanged().catch(() => null);
       if (isChanged) return;
       if (isChanged !== null) seen = logEnd;
     }
   }
 
-  async #areTablesChanged(client: Client): Promise<boolean> {
-    if ((await readTablesFingerprint(client)) !== this.#fingerprint) return true;
-    return await this.#publications.areChanged(client);
+  async areTablesChanged(): Promise<boolean> {
+    if (this.#shapes.isStale) return true;
+    return await this.#sessions.with(async (client) => {
+      if ((await readTablesFingerprint(client)) !== this.#fingerprint) return true;
+      return await this.#publications.areChanged(client);
+    });
   }
 
   async announceShapes(tables: readonly TableShape[]): Promise<void> {

@@ -58,8 +58,10 @@ class Rig implements Disposable {
     );
     this.around = {
       listTables: () => this.listTables(),
+      currentTables: () => this.listTables(),
       copies: {
         idOf: () => null,
+        tables: [],
         wasIncomplete: () => this.incomplete.shift() ?? false,
         unreadable: this.#unreadable,
         unproved: new UnprovedTables({

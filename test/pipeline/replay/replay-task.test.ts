@@ -38,7 +38,7 @@ function rig(left: (readonly RowKey[])[] = [], firstCopies: boolean[] = []) {
   const made = copyEnvironment(source, undefined as never, runningStream(log));
   const environment: CopyEnvironment = { ...made, sink: { ...made.sink, replays } };
   const context = {
-    listTables: () => source.tables(),
+    currentTables: () => source.tables(),
     copies: { wasIncomplete: () => false, unreadable: { waitingFor: () => null } },
     copyBlocker: () => null,
     first: { ended: async () => void log.push("waits"), isUnderWay: () => firstCopies.shift() ?? false },

@@ -87,16 +87,17 @@ export class SinkVerification implements VerifySink {
     }
   }
 
-  async proved({ relation }: TableShape, haveRowsMoved: boolean): Promise<void> {
+  async proved({ relation }: TableShape, haveRowsMoved: boolean): Promise<boolean> {
     const { tables } = this;
     // A copy may have taken the place of its rows meanwhile.
-    if (!tables.ledger.isUnproved(relation)) return;
+    if (!tables.ledger.isUnproved(relation)) return true;
     const record = async (client: Client) => {
       await tables.ledger.proved(client, relation);
       // One that moved since may have become incomplete since.
       if (!haveRowsMoved) await tables.incomplete.proved(client, relation.id);
     };
     await this.apply.guard((client) => tables.inTransaction(client, () => record(client)));
+    return tables.incomplete.has(relation.id) || tables.histories.isAsked(relation);
   }
 
   #requireComparable({ relation }: TableShape): void {
