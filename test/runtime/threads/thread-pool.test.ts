@@ -139,6 +139,8 @@ test("exclusive threads do not count towards the limit, and isolation ends", asy
   await Promise.all(first.map(({ channel }) => channel.close(graceMs)));
   const second = ["a", "c", "e", "f"].map((name) => assign(pool, name));
   expect(pool.assignmentCounts).toEqual([1, 1, 1, 1]);
+  // One that does not end within the grace is ended, and isolates again.
+  await Promise.all(second.map(({ channel }) => channel.ready));
   await Promise.all(second.map(({ channel }) => channel.close(graceMs)));
   const third = ["a", "c", "e"].map((name) => assign(pool, name));
   expect(pool.assignmentCounts).toEqual([2, 1]);
