@@ -1,6 +1,5 @@
 // The kinds of sources: one line each. The only place that knows them all.
 
-import { withPostgres } from "../connection/postgres-client.ts";
 import type { Catalog } from "../connector/config/catalog.ts";
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { SourceConfig } from "../connector/config/source-config.ts";
@@ -11,11 +10,10 @@ import { canResume } from "../connector/request/resume-refusal.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { readCatalog } from "./postgres/catalog/catalog-reader.ts";
-import { examinePostgresSource, type KnownSlot } from "./postgres/checks/source-findings.ts";
+import { examinePostgresSource, type KnownSlot, readPostgresLog } from "./postgres/checks/source-findings.ts";
 import { validatePostgresSource } from "./postgres/checks/source-validation.ts";
 import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
-import { examineKeptLog } from "./postgres/slot/kept-log.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
 import type { DroppedBy, KeptLog, Source, SourceContext } from "./source.ts";
 
@@ -76,9 +74,7 @@ export async function readSourceLog(
   signal: AbortSignal,
 ): Promise<KeptLog | null> {
   if (!postgres) throw unknownKind();
-  return await withPostgres(postgres.connection, "control", signal, "source", (client) =>
-    examineKeptLog(client, slotName(id)),
-  );
+  return await readPostgresLog(postgres, id, signal);
 }
 
 function unknownKind(): MillraceError {

@@ -180,6 +180,35 @@ test.concurrent("without its slot there, the run fails and says that changes may
   });
 });
 
+/** A run whose source is the standby. */
+async function streamingFrom(
+  standby: PostgresServer,
+  {
+    id,
+    primary,
+    sink,
+  }: { readonly id: string; readonly primary: PostgresServer; readonly sink: PostgresServer },
+): Promise<LiveRun> {
+  await using starting = new AsyncDisposableStack();
+  const run = starting.use(
+    LiveRun.start({
+      id,
+      source: {
+        postgres: {
+          connection: standby.connection(),
+          replication_type: { logical_replication: { publication_name: "p" } },
+        },
+      },
+      sink: { postgres: { connection: sink.connection() } },
+    }),
+  );
+  // A slot at a standby waits until the primary has logged which transactions are open.
+  const logging = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
+  await run.untilRealtime().finally(() => clearInterval(logging));
+  starting.move();
+  return run;
+}
+
 test.concurrent("a standby that is the source itself is promoted while it streams: the next run goes on there", async () => {
   await using primary = await PostgresServer.start({ settings: { fsync: "off" } });
   await using sink = await PostgresServer.start({ settings: { fsync: "off" } });
@@ -187,19 +216,7 @@ test.concurrent("a standby that is the source itself is promoted while it stream
     "create table t (id int primary key generated always as identity); create publication p for table t",
   );
   await using standby = await startStandby(primary);
-  await using run = LiveRun.start({
-    id: "promoted",
-    source: {
-      postgres: {
-        connection: standby.connection(),
-        replication_type: { logical_replication: { publication_name: "p" } },
-      },
-    },
-    sink: { postgres: { connection: sink.connection() } },
-  });
-  // A slot at a standby waits until the primary has logged which transactions are open.
-  const logging = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
-  await run.untilRealtime().finally(() => clearInterval(logging));
+  await using run = await streamingFrom(standby, { id: "promoted", primary, sink });
   const arrived = async () => {
     const wanted = await standby.query(rowsQuery);
     return waitFor("the sink to equal it", async () => Bun.deepEquals(await sink.query(rowsQuery), wanted));
@@ -224,18 +241,7 @@ test.concurrent("a standby that is the source crashes, and comes up at an earlie
   await using sink = await PostgresServer.start({ settings: { fsync: "off" } });
   await primary.query("create table t (id int primary key); create publication p for table t");
   await using standby = await startStandby(primary);
-  await using run = LiveRun.start({
-    id: "earlier",
-    source: {
-      postgres: {
-        connection: standby.connection(),
-        replication_type: { logical_replication: { publication_name: "p" } },
-      },
-    },
-    sink: { postgres: { connection: sink.connection() } },
-  });
-  const logging = setInterval(() => void primary.query("select pg_log_standby_snapshot()"), 200);
-  await run.untilRealtime().finally(() => clearInterval(logging));
+  await using run = await streamingFrom(standby, { id: "earlier", primary, sink });
   await primary.query("insert into t select generate_series(1, 100)");
   await waitFor("the rows", async () => (await sink.query("select from t")).length === 100);
   // Until it may, it does not replay the last commits again.

@@ -2,7 +2,7 @@
 // is tried again later, and the others go on.
 
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { TableShape } from "../../change/relation.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
@@ -61,7 +61,7 @@ export class MissingCopies implements Disposable {
   readonly incremental: IncrementalCopies;
   readonly late: LateTables;
   #tables: readonly TableShape[] = [];
-  /** OIDs of `tables`, by `nameKey`. */
+  /** OIDs of `tables`, by `qualifiedName`. */
   #ids: ReadonlyMap<string, number> = new Map();
   /** OIDs of tables that had incomplete rows when the sink was last prepared. */
   #incomplete: ReadonlySet<number> = new Set();
@@ -91,7 +91,7 @@ export class MissingCopies implements Disposable {
     states.prepared({ tables, excluded: source.excluded(), missing, unreadable, withHistory, unproved });
     this.unproved.prepared(tables, unproved);
     this.#tables = tables;
-    this.#ids = new Map(tables.map(({ relation }) => [nameKey(relation), relation.id]));
+    this.#ids = new Map(tables.map(({ relation }) => [qualifiedName(relation), relation.id]));
     this.#keepsHistory = withHistory.size > 0;
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
@@ -103,8 +103,8 @@ export class MissingCopies implements Disposable {
   }
 
   /** The OID of the table that has this name; null: there is none. */
-  idOf(table: TableName): number | null {
-    return this.#ids.get(nameKey(table)) ?? null;
+  idOf(table: Pick<TableShape["relation"], "schema" | "name">): number | null {
+    return this.#ids.get(qualifiedName(table)) ?? null;
   }
 
   wasIncomplete({ relation }: TableShape): boolean {
@@ -273,12 +273,6 @@ export class MissingCopies implements Disposable {
     this.unreadable.onDue(null);
     stop.removeEventListener("abort", wake);
   }
-}
-
-type TableName = Pick<TableShape["relation"], "schema" | "name">;
-
-function nameKey({ schema, name }: TableName): string {
-  return JSON.stringify([schema, name]);
 }
 
 /** As it is once the source publishes its changes. */

@@ -81,8 +81,8 @@ async function moveTo(client: Client, connectorId: string, from: Lsn, to: Checkp
 }
 
 /**
- * Whether each row can be compared and replaced by its key, while the stream goes on, or waits for a moment only. Beside a foreign key or another unique index, a row that is out
- * of date could keep a newer one from being written.
+ * Whether each row can be compared and replaced by its key, while the stream goes on, or waits for a moment only. Beside a foreign key or
+ * another unique index, a row that is out of date could keep a newer one from being written.
  */
 async function isComparable(
   client: Client,

@@ -7,6 +7,7 @@ import type { PostgresSourceConfig } from "../../../connector/config/source-conf
 import { slotName } from "../../../connector/connector-id.ts";
 import { type Finding, fine } from "../../../connector/diagnosis.ts";
 import { lossCodes, resumableCodes } from "../../../errors/error-codes.ts";
+import type { KeptLog } from "../../source.ts";
 import { examineKeptLog } from "../slot/kept-log.ts";
 import { readSlotState } from "../slot/slot.ts";
 import { judgeSlot } from "../slot/slot-state.ts";
@@ -35,6 +36,17 @@ export async function examinePostgresSource(
     await examineSlot(client, slot),
     await examineClock(client),
   ]);
+}
+
+/** What the server keeps of its log for the connector's slot; null: there is none. Throws connection errors, or `signal.reason`. */
+export async function readPostgresLog(
+  { connection }: PostgresSourceConfig,
+  connector: string,
+  signal: AbortSignal,
+): Promise<KeptLog | null> {
+  return await withPostgres(connection, "control", signal, "source", (client) =>
+    examineKeptLog(client, slotName(connector)),
+  );
 }
 
 async function examineSlot(
