@@ -18,3 +18,10 @@ test("a missing version is not replaced by another", async () => {
 test("without a version, the default one is used", () => {
   expect(findPostgresBinaries()).toBe(findPostgresBinaries(17));
 });
+
+test("a server that says a lot goes on", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off", log_statement: "all" } });
+  const long = "x".repeat(100_000);
+  for (let at = 0; at < 30; at++) await server.query(`select '${long}'`);
+  expect(await server.query("select 1 as one")).toEqual([{ one: 1 }]);
+});
