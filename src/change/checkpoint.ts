@@ -1,6 +1,6 @@
 // A sink's position in the source's stream of commits: all that a restart relies on.
 
-import type { Lsn } from "./lsn.ts";
+import { type Lsn, lsn } from "./lsn.ts";
 
 /**
  * The position of a change: the LSN of its transaction's commit record, and its ordinal among the changes of that
@@ -31,12 +31,31 @@ export function areOfOneDatabase(log: string, other: string | undefined): boolea
  *   starts at or after `resumeLsn`.
  * - `lastVersion`: the last `_sm_version` given out, so that versions keep rising and repeat on replay.
  * - `log`: the log that the LSNs are addresses in, as the source names it; absent where that is not known.
+ * - `reached`: the sink may have received changes beyond the rest of the checkpoint, and all of them were committed before this place. Absent
+ *   where it has received none, or commits all that it receives with the checkpoint.
  */
 export interface Checkpoint {
   readonly resumeLsn: Lsn;
   readonly partial: Position | null;
   readonly lastVersion: bigint;
   readonly log?: string;
+  readonly reached?: Lsn;
+}
+
+/** All that the sink may have received was committed before this place. */
+export function reachOf({ resumeLsn, partial, reached = resumeLsn }: Checkpoint): Lsn {
+  return furthest([resumeLsn, reached, ...(partial ? [behind(partial)] : [])]);
+}
+
+/** A place behind the change's transaction, and before the next one. */
+export function behind({ commitLsn }: Position): Lsn {
+  return lsn(commitLsn + 1n);
+}
+
+export function furthest(places: readonly [Lsn, ...Lsn[]]): Lsn {
+  let last = places[0];
+  for (const place of places) if (place > last) last = place;
+  return last;
 }
 
 /** Whether the change at `position` is durable under `checkpoint`. */

@@ -70,11 +70,13 @@ export async function examineSource(
 
 /** What the source keeps of its log for the connector, whether it runs or not; null: it has no slot. */
 export async function readSourceLog(
-  { id, source: { postgres } }: ConnectorConfig,
+  connector: ConnectorConfig,
   signal: AbortSignal,
 ): Promise<KeptLog | null> {
+  const { postgres } = connector.source;
   if (!postgres) throw unknownKind();
-  return await readPostgresLog(postgres, id, signal);
+  const slot = { connector: connector.id, isResumable: canResume(connector) };
+  return await readPostgresLog(postgres, slot, signal);
 }
 
 function unknownKind(): MillraceError {

@@ -125,7 +125,7 @@ test("log that nobody reads any more is warned of, though all of it is acknowled
     "select count(*) from pg_logical_slot_get_binary_changes('s', null, null, 'proto_version', '1', 'publication_names', 'p')",
   );
   await writer.query("commit");
-  expect((await examineKeptLog(client, "s"))?.warning).toContain(
+  expect((await examineKeptLog(client, "s", true))?.warning).toContain(
     "With more than max_slot_wal_keep_size (0.13 GB)",
   );
 });
@@ -138,14 +138,17 @@ test("it is much from half of the server's limit on, or from 10 GB where there i
     isAcknowledged: false,
     heldFor: null,
   };
-  const judged = (bytes: number, others: Partial<KeptLogFacts> = {}) =>
-    judgeKeptLog("s", { ...facts, bytes, ...others });
+  const judged = (bytes: number, others: Partial<KeptLogFacts> = {}, isResumable = true) =>
+    judgeKeptLog("s", { ...facts, bytes, ...others }, isResumable);
   const warningOf = (...about: Parameters<typeof judged>) => judged(...about).warning;
   expect(warningOf(9.9 * 1024 * megabyte, { limitBytes: null })).toBeNull();
   expect(warningOf(10 * 1024 * megabyte, { limitBytes: null })).toContain("keeps 10 GB of the source's log");
   expect(warningOf(49 * megabyte)).toBeNull();
   expect(warningOf(50 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
   expect(warningOf(0, { lostBy: "wal_removed" })).toContain("more than max_slot_wal_keep_size (0.10 GB)");
+  expect(warningOf(0, { lostBy: "wal_removed" })).toContain("send the command Resume");
+  expect(warningOf(0, { lostBy: "wal_removed" }, false)).toContain("send the command ReInitialize");
+  expect(warningOf(0, { lostBy: "wal_removed" }, false)).not.toContain("Resume");
   // The server releases it by itself, as after a copy.
   expect(warningOf(50 * megabyte, { isAcknowledged: true })).toBeNull();
   // Nothing is left of what might have been written.

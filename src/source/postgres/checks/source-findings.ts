@@ -41,11 +41,11 @@ export async function examinePostgresSource(
 /** What the server keeps of its log for the connector's slot; null: there is none. Throws connection errors, or `signal.reason`. */
 export async function readPostgresLog(
   { connection }: PostgresSourceConfig,
-  connector: string,
+  { connector, isResumable }: Pick<KnownSlot, "connector" | "isResumable">,
   signal: AbortSignal,
 ): Promise<KeptLog | null> {
   return await withPostgres(connection, "control", signal, "source", (client) =>
-    examineKeptLog(client, slotName(connector)),
+    examineKeptLog(client, slotName(connector), isResumable),
   );
 }
 
@@ -69,7 +69,7 @@ async function examineSlot(
     const commands = ways.map((way) => `millrace connectors ${way} ${connector}`);
     return { about, severity: "failed", finding: error.message, commands };
   }
-  const kept = await examineKeptLog(client, name);
+  const kept = await examineKeptLog(client, name, isResumable);
   if (kept?.warning) return { about, severity: "warning", finding: kept.warning, commands: [] };
   const megabytes = ((kept?.bytes ?? 0) / 1024 ** 2).toFixed(1);
   return fine(about, `${name} is there, and keeps ${megabytes} MB of the log.`);

@@ -7,7 +7,7 @@ import { type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { KeptLog } from "../../source.ts";
 import { describeOldestWriter } from "./oldest-writer.ts";
 import { invalidationReasonSql, logEndSql } from "./slot.ts";
-import { invalidation, resumeOrBeginAnew } from "./slot-state.ts";
+import { invalidation, remedy } from "./slot-state.ts";
 
 export interface KeptLogFacts {
   readonly bytes: number;
@@ -69,19 +69,27 @@ function isMuch(bytes: number, limitBytes: number | null): boolean {
 }
 
 /** What somebody should know of it; null: there is no slot. */
-export async function examineKeptLog(client: Client, slot: string): Promise<KeptLog | null> {
+export async function examineKeptLog(
+  client: Client,
+  slot: string,
+  isResumable: boolean,
+): Promise<KeptLog | null> {
   const facts = await readKeptLog(client, slot);
-  return facts && judgeKeptLog(slot, facts);
+  return facts && judgeKeptLog(slot, facts, isResumable);
 }
 
 /** Adds a warning that says what to do; null: there is no need. Pure. */
-export function judgeKeptLog(slot: string, facts: Omit<KeptLogFacts, "logEnd" | "catalogXmin">): KeptLog {
+export function judgeKeptLog(
+  slot: string,
+  facts: Omit<KeptLogFacts, "logEnd" | "catalogXmin">,
+  isResumable: boolean,
+): KeptLog {
   const { bytes, safeBytes, lostBy, limitBytes, isAcknowledged, heldFor } = facts;
   const limit = limitBytes === null ? "-1" : inGigabytes(limitBytes);
   if (lostBy !== null) {
     const warning =
       `Replication slot ${slot} is lost, and nothing goes on from it, whatever is copied now: ${invalidation(lostBy, limit)} ` +
-      `Then stop the connector, and ${resumeOrBeginAnew}`;
+      `Then stop the connector, and ${remedy(isResumable)}`;
     return { bytes, safeBytes: 0, warning };
   }
   const isReleasedSoon = isAcknowledged && heldFor === null;

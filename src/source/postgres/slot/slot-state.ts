@@ -1,7 +1,7 @@
 // Judges whether a stream can continue from a checkpoint by a slot in this state. Pure. Each reason says what to do.
 // The codes are permanent: the run ends with them (runtime/run/restart-policy.ts). Only that of a standby is not.
 
-import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { type Checkpoint, reachOf } from "../../../change/checkpoint.ts";
 import { formatLsn, parseLsn } from "../../../change/lsn.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
@@ -27,13 +27,30 @@ export interface SlotState {
   readonly isSynced: boolean;
 }
 
+export interface KnownRun {
+  /** The last stream came from a standby, which has a slot of its own. */
+  readonly wasStandby?: boolean;
+  /** The connector may be given the command Resume. */
+  readonly isResumable?: boolean;
+}
+
 /** Of a lost slot, or a log that lacks what the sink has. */
-export const resumeOrBeginAnew =
-  "send the command Resume, which compares the tables of a Postgres sink with the source and copies what differs, or ReInitialize to copy everything again.";
+export function remedy(isResumable: boolean): string {
+  return isResumable
+    ? "send the command Resume, which compares the tables with the source and copies what differs, or ReInitialize to copy everything again."
+    : "send the command ReInitialize to copy everything again.";
+}
+
+/** The place that the source's log has to have. */
+export function describeReach(checkpoint: Checkpoint): string {
+  const reach = reachOf(checkpoint);
+  return reach > checkpoint.resumeLsn
+    ? `${formatLsn(reach)}, up to which the sink may have changes`
+    : `the checkpoint ${formatLsn(reach)}`;
+}
 
 /**
  * Why nothing can be concluded from the slot: the server is a standby, and the slot its primary's. Null: the slot is this server's.
- * `wasStandby`: the last stream came from a standby, which has a slot of its own.
  */
 export function judgeStandby(name: string, slot: SlotState, wasStandby: boolean): MillraceError | null {
   const isOwn = slot.exists ? !slot.isSynced : wasStandby;
@@ -52,21 +69,22 @@ export function syncedSlot(name: string): MillraceError {
   );
 }
 
-/** Why streaming cannot continue from `checkpoint`; null: it can. `isResumable`: the connector may be given the command Resume. */
+/** Why streaming cannot continue from `checkpoint`; null: it can. */
 export function judgeSlot(
   name: string,
   slot: SlotState,
   checkpoint: Checkpoint,
-  { wasStandby = false, isResumable = false } = {},
+  { wasStandby = false, isResumable = false }: KnownRun = {},
 ): MillraceError | null {
   const resume = formatLsn(checkpoint.resumeLsn);
+  const way = remedy(isResumable);
   const standby = judgeStandby(name, slot, wasStandby);
   if (standby) return standby;
   if (slot.walLevel !== "logical") return walLevelTooLow(slot.walLevel);
   if (!slot.exists) {
     return new MillraceError(
       "slot_missing",
-      `Replication slot ${name} no longer exists: changes since ${resume} may be lost. Find out who dropped it, then ${resumeOrBeginAnew}`,
+      `Replication slot ${name} no longer exists: changes since ${resume} may be lost. Find out who dropped it, then ${way}`,
     );
   }
   const mismatch = slotMismatch(name, slot);
@@ -74,18 +92,18 @@ export function judgeSlot(
   if (slot.walStatus === "lost" || slot.invalidationReason !== null || slot.confirmedFlushLsn === null) {
     return new MillraceError(
       "slot_invalidated",
-      `Replication slot ${name} is invalidated: ${invalidation(slot.invalidationReason, slot.maxSlotWalKeepSize)} Then ${resumeOrBeginAnew}`,
+      `Replication slot ${name} is invalidated: ${invalidation(slot.invalidationReason, slot.maxSlotWalKeepSize)} Then ${way}`,
     );
   }
-  if (parseLsn(slot.logEnd) < checkpoint.resumeLsn) {
+  if (parseLsn(slot.logEnd) < reachOf(checkpoint)) {
     if (slot.isInRecovery)
       return isStandby(
-        `it has replayed the log to ${slot.logEnd}, and not yet to the checkpoint ${resume}. It is tried again until it has.`,
+        `it has replayed the log to ${slot.logEnd}, and not yet to ${describeReach(checkpoint)}. It is tried again until it has.`,
       );
     return new MillraceError(
       "source_behind",
-      `The source's log ends at ${slot.logEnd}, before the checkpoint ${resume}: it was restored from a backup, or is ` +
-        `another server. Let the connector point to the right server, or ${resumeOrBeginAnew}`,
+      `The source's log ends at ${slot.logEnd}, before ${describeReach(checkpoint)}: it was restored from a backup, or is ` +
+        `another server. Let the connector point to the right server, or ${way}`,
     );
   }
   const confirmed = parseLsn(slot.confirmedFlushLsn);
@@ -94,18 +112,17 @@ export function judgeSlot(
     "slot_ahead",
     `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}, and cannot bring the changes in ` +
       "between again: something else has read from it or advanced it, or a backup or a failover has set the checkpoint back (it is in a " +
-      "Postgres sink's database, in Kafka where that has transactions, and in millrace's state otherwise). Find out what, then " +
-      (isResumable ? resumeOrBeginAnew : "send the command ReInitialize to copy everything again."),
+      `Postgres sink's database, in Kafka where that has transactions, and in millrace's state otherwise). Find out what, then ${way}`,
   );
 }
 
 /** The slot stands where it stood long ago: see slot-reached.ts. */
-export function setBack(name: string): MillraceError {
+export function setBack(name: string, isResumable: boolean): MillraceError {
   return new MillraceError(
     "source_behind",
     `Replication slot ${name} stands before a place that it had reached: the source was set back to an earlier moment, as from a snapshot of its ` +
       "disks, and has gone on from there. The sink may hold changes that the source does not, and lack others. " +
-      `To take over what the source has, ${resumeOrBeginAnew}`,
+      `To take over what the source has, ${remedy(isResumable)}`,
   );
 }
 

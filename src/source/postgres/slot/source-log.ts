@@ -4,12 +4,12 @@
 // https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES
 
 import type { Client } from "pg";
-import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { type Checkpoint, reachOf } from "../../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { resumeOrBeginAnew } from "./slot-state.ts";
+import { describeReach, type KnownRun, remedy } from "./slot-state.ts";
 
 export interface SourceLog {
   /** The cluster's system identifier, the same on all physical copies. */
@@ -68,14 +68,18 @@ export function parseTimelineEnds(text: string): TimelineEnd[] {
 }
 
 /**
- * Why the checkpoint's LSN does not mean on this server what it meant when it was stored; null: it does. A checkpoint
+ * Why the checkpoint's LSNs do not mean on this server what they meant when they were stored; null: they do. A checkpoint
  * without a log is trusted.
  *
  * `wasStandby`: it was stored while a standby was streamed from. That goes on in another timeline when it is promoted, or its
  * primary is replaced, and the stream does not tell: the checkpoint may lie beyond the timeline that it names. A server that takes
  * the standby's place lacks its slot, and one that was set back has an earlier one, which is checked next.
  */
-export function judgeLog(now: SourceLog, checkpoint: Checkpoint, wasStandby = false): MillraceError | null {
+export function judgeLog(
+  now: SourceLog,
+  checkpoint: Checkpoint,
+  { wasStandby = false, isResumable = false }: KnownRun = {},
+): MillraceError | null {
   if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;
   const slash = checkpoint.log.indexOf("/");
   const systemId = checkpoint.log.slice(0, slash);
@@ -88,14 +92,14 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint, wasStandby = fa
     );
   }
   const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
-  if (left && (wasStandby || left.end >= checkpoint.resumeLsn)) return null;
+  if (left && (wasStandby || left.end >= reachOf(checkpoint))) return null;
   const mismatch = left
-    ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
+    ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before ${describeReach(checkpoint)}`
     : `did not grow out of timeline ${known}, which the checkpoint is of`;
   return new MillraceError(
     "source_behind",
     `The source's log, on timeline ${now.timeline}, ${mismatch}: it was restored from a backup, or a standby was promoted that ` +
       "had not received everything. The sink may hold changes that the source does not. " +
-      `To take over what the source has, ${resumeOrBeginAnew}`,
+      `To take over what the source has, ${remedy(isResumable)}`,
   );
 }

@@ -18,7 +18,7 @@ import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { dropSlot, readSlotState, type SlotKind } from "./slot.ts";
 import { earlierRuns, freeSlot } from "./slot-holder.ts";
 import { SlotReached } from "./slot-reached.ts";
-import { judgeSlot, judgeStandby, type SlotState, setBack } from "./slot-state.ts";
+import { judgeSlot, judgeStandby, type KnownRun, type SlotState, setBack } from "./slot-state.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
 
 /** See `SlotReached`. */
@@ -104,7 +104,7 @@ export class SourceSlot {
       "standbys",
       standbys && `The source sends nothing more: it waits for ${standbys}`,
     );
-    return judgeKeptLog(this.name, { ...facts, heldFor: standbys ?? facts.heldFor });
+    return judgeKeptLog(this.name, { ...facts, heldFor: standbys ?? facts.heldFor }, this.#known.isResumable);
   }
 
   /** A later consistent point, by a temporary slot. As `create`. */
@@ -126,9 +126,7 @@ export class SourceSlot {
   /** Throws why the stream cannot continue from the checkpoint by this slot, or `slot_active`. */
   async check(client: Client, checkpoint: Checkpoint): Promise<void> {
     const slot = await readSlotState(client, this.name);
-    const { isResumable = false } = this.context;
-    const facts = { wasStandby: this.#wasStandby, isResumable };
-    const problem = judgeSlot(this.name, slot, checkpoint, facts) ?? this.#judgeReached(slot);
+    const problem = judgeSlot(this.name, slot, checkpoint, this.#known) ?? this.#judgeReached(slot);
     if (problem) {
       // Another replica may have moved the slot since the checkpoint was read: that is no loss.
       if ((this.context.term ?? null) !== null) await this.context.state.confirmTerm();
@@ -147,7 +145,7 @@ export class SourceSlot {
     const replication = await openReplication(this.connection, this.context, this.context.signal);
     try {
       const log = await readLog(replication);
-      const problem = judgeLog(log, checkpoint, this.#wasStandby);
+      const problem = judgeLog(log, checkpoint, this.#known);
       if (problem) throw problem;
       this.#log = formatLog(log);
       return this.#log;
@@ -161,7 +159,11 @@ export class SourceSlot {
   #judgeReached({ catalogXmin }: SlotState): MillraceError | null {
     if (this.#log === null || catalogXmin === null) return null;
     const isSetBack = this.#reached.isSetBack(this.#wasStandby ? null : this.#log, catalogXmin);
-    return isSetBack ? setBack(this.name) : null;
+    return isSetBack ? setBack(this.name, this.#known.isResumable) : null;
+  }
+
+  get #known(): Required<KnownRun> {
+    return { wasStandby: this.#wasStandby, isResumable: this.context.isResumable ?? false };
   }
 
   /** The last stream came from a standby. */

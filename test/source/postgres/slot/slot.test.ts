@@ -1,6 +1,7 @@
 // Every state of a slot on a real server: what the run reports, and how it reacts.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { clientOptions } from "../../../../src/connection/postgres-client.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
@@ -368,12 +369,32 @@ test("each invalidation reason says how to avoid the next one", () => {
   expect(judgeSlot("s", { ...lost, walStatus: "extended" }, checkpoint)).toBeNull();
 });
 
-test("a slot that is ahead of the checkpoint names Resume where the connector may be given it", () => {
-  const ahead = { ...lost, walStatus: "reserved", confirmedFlushLsn: "0/2" };
-  const reason = (isResumable: boolean) => judgeSlot("s", ahead, checkpoint, { isResumable })?.message;
-  expect(reason(true)).toContain("send the command Resume");
-  expect(reason(false)).toContain("send the command ReInitialize to copy everything again.");
-  expect(reason(false)).not.toContain("Resume");
+const reserved = { ...lost, walStatus: "reserved" };
+
+test.each([
+  ["slot_missing", { ...lost, exists: false }],
+  ["slot_invalidated", lost],
+  ["slot_ahead", { ...reserved, confirmedFlushLsn: "0/2" }],
+  ["source_behind", { ...reserved, logEnd: "0/0" }],
+] as const)("%s names Resume where the connector may be given it", (code, slot) => {
+  const judged = (isResumable: boolean) => judgeSlot("s", slot, checkpoint, { isResumable });
+  expect(judged(true)?.code).toBe(code);
+  expect(judged(true)?.message).toContain("send the command Resume");
+  expect(judged(false)?.message).toContain("send the command ReInitialize to copy everything again.");
+  expect(judged(false)?.message).not.toContain("Resume");
+});
+
+test("the log has to have all that the sink may have received, also beyond the checkpoint", () => {
+  const judged = (beyond: Partial<Checkpoint>, slot: Partial<SlotState> = {}) =>
+    judgeSlot("s", { ...reserved, logEnd: "0/5", ...slot }, { ...checkpoint, ...beyond });
+  expect(judged({ reached: lsn(5n) })).toBeNull();
+  expect(judged({ reached: lsn(6n) })).toMatchObject({
+    code: "source_behind",
+    message: expect.stringContaining("ends at 0/5, before 0/6, up to which the sink may have changes"),
+  });
+  expect(judged({ reached: lsn(6n) }, { isInRecovery: true })?.code).toBe("source_is_standby");
+  expect(judged({ partial: { commitLsn: lsn(4n), ordinal: 9 } })).toBeNull();
+  expect(judged({ partial: { commitLsn: lsn(5n), ordinal: 0 } })?.code).toBe("source_behind");
 });
 
 test("at a standby, only a slot of its own tells of a loss", () => {
