@@ -24,7 +24,7 @@ import type { SinkEvents, UnreadableTable } from "./sink-events.ts";
 import type { VerifySink } from "./verify-sink.ts";
 
 export interface Sink extends AsyncDisposable {
-  /** Connects and tells where the sink stands. Null: nothing was ever begun, or it was forgotten. */
+  /** Connects and tells where the sink stands, and what it may have `reached`. Null: nothing was ever begun, or it was forgotten. */
   open(): Promise<Checkpoint | null>;
 
   /** Makes durable where the stream begins. Called once in a connector's life, before any row. */

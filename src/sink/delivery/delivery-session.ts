@@ -17,7 +17,8 @@ import type { FromDelivery, PreparedRecord } from "./line/line-messages.ts";
 import { CommitPoint } from "./record/commit-point.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
-import { begunRecord, hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
+import { begunRecord, hasStream, parseRecord, type SinkRecord } from "./record/sink-record.ts";
+import { placed, standing } from "./record/standing.ts";
 import { ChangeRows } from "./stream/change-rows.ts";
 import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
@@ -180,7 +181,7 @@ export class DeliverySession {
     this.#transport.passed?.(record.checkpoint.lastVersion, hasStream(record));
     this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
-    return placed(record.checkpoint, record.log);
+    return standing(record);
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {
@@ -247,8 +248,7 @@ export class DeliverySession {
     const { isBare } = batch;
     const counts =
       transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
-    const watches = [recorded, this.#copies];
-    return new ChangeRows(Number(checkpoint.lastVersion), encoding, watches, counts);
+    return new ChangeRows(Number(checkpoint.lastVersion), encoding, [recorded, this.#copies], counts);
   }
 
   /**

@@ -279,7 +279,8 @@ test("a permanent refusal stops the session, keeps the place, and names table, p
   const sink = one.sink();
   await sink.open();
   await sink.begin(start);
-  for (const batch of batches([transaction(1, [insert(1, "secret-value")])])) await sink.write(batch);
+  const refused = transaction(1, [insert(1, "secret-value")]);
+  for (const batch of batches([refused])) await sink.write(batch);
   const error = await sink.flush().catch((e: unknown) => e);
   expect(error).toMatchObject({ code: "webhook_rejected" });
   const { message } = error as Error;
@@ -290,8 +291,8 @@ test("a permanent refusal stops the session, keeps the place, and names table, p
   await sink[Symbol.asyncDispose]();
   to.script = () => 204;
   const again = one.sink();
-  expect(await again.open()).toEqual(start);
-  for (const batch of batches([transaction(1, [insert(1, "secret-value")])])) await again.write(batch);
+  expect(await again.open()).toEqual({ ...start, reached: lsn(refused.commitLsn + 1n) });
+  for (const batch of batches([refused])) await again.write(batch);
   await again.flush();
   expect(to.requests.length).toBe(2);
   expect(to.requests[1]!.headers["idempotency-key"]).toBe(to.requests[0]!.headers["idempotency-key"]!);

@@ -40,7 +40,8 @@ export interface SinkRecord extends RecordedTables {
   readonly windowEnds: readonly Position[];
   /**
    * The last change that a request may have been cut after. Changes up to it have been received, so they come again at once after a
-   * restart. Until then time ends no window. Null where nothing depends on it.
+   * restart. Until then time ends no window. Where requests do not wait for it to be saved, it may be behind. Null: none was sent, or all
+   * that is sent is committed with the record.
    */
   readonly reached: Position | null;
   /** Versions that copies took between changes, in the order of the stream. Changes after them have higher ones. */
@@ -300,9 +301,4 @@ export function withEnd(ends: readonly Position[], end: Position): Position[] {
   const before = ends.filter((each) => isBefore(each, end));
   const behind = ends.filter((each) => isBefore(end, each));
   return [...before, end, ...behind];
-}
-
-/** With the log that it is a place in, where that is known. */
-export function placed(checkpoint: Checkpoint, log: string | null): Checkpoint {
-  return log === null ? checkpoint : { ...checkpoint, log };
 }

@@ -11,6 +11,7 @@ import { releaseArena, retainArena } from "../../format/values/arena-references.
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
 import type { StreamOutlet } from "../transport.ts";
 import { ProgressReport } from "./progress-report.ts";
+import { SentReach } from "./sent-reach.ts";
 import {
   beginningOfUnfinished,
   bytesOf,
@@ -49,21 +50,24 @@ export class StreamWindows {
   /** Why a change could not be added, or not all of its rows. */
   #torn: { readonly error: unknown } | null = null;
   readonly #report: ProgressReport;
+  readonly #reach: SentReach;
   #idleWaiters: (() => void)[] = [];
   #closeWaiters: (() => void)[] = [];
 
   constructor(private readonly options: StreamWindowsOptions) {
     const { record } = options.keeper;
     this.#report = new ProgressReport(options);
+    this.#reach = new SentReach(options);
     this.#cursor = record.checkpoint;
     this.#recorded = [...record.windowEnds];
     this.#steps = [...record.versionSteps];
     this.#stepOver((step) => isDone(record.checkpoint, step.behind));
-    this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
+    const { reached } = record;
+    this.#replayUntil = options.cutsMatter && reached && !isDone(record.checkpoint, reached) ? reached : null;
     this.#outlet = options.outlet({
       sent: (rows) => this.#sent(rows),
       save: () => options.keeper.save(),
-      reach: () => this.#reach(this.#position()),
+      reach: () => void this.#reach.move(this.#position()),
       failed: options.failed,
     });
   }
@@ -111,8 +115,10 @@ export class StreamWindows {
       window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
-      if (!outlet.hasCapacity) await outlet.untilCapacity();
-      else if (i % changesPerYield === changesPerYield - 1) await this.options.yieldToIo();
+      if (!outlet.hasCapacity) {
+        this.#reach.follow(this.#position());
+        await outlet.untilCapacity();
+      } else if (i % changesPerYield === changesPerYield - 1) await this.options.yieldToIo();
       if (commitPoint?.isWanted && isLastOfTransaction(batch, i)) {
         commitPoint.wake();
         await this.options.yieldToIo();
@@ -138,16 +144,17 @@ export class StreamWindows {
     if (this.options.cutsMatter) {
       const { keeper } = this.options;
       keeper.change({ windowEnds: withEnd(keeper.record.windowEnds, this.#last) });
-      this.#reach(this.#last);
+      this.#reach.move(this.#last);
     }
     this.#close(this.#cursor);
   }
 
-  /** Moves the checkpoint past what held no changes for the sink, when nothing is in flight. */
+  /** Moves the checkpoint past what held no changes for the sink. Where something is in flight, records how far that is. */
   pass(): void {
     const { keeper } = this.options;
-    if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
-    this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+    if (!this.#ledger.isIdle) this.#reach.follow(this.#position());
+    else if (this.#cursor.resumeLsn > keeper.record.checkpoint.resumeLsn)
+      this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
   }
 
   /** The stream is between two transactions, or has brought nothing since the last commit. */
@@ -171,6 +178,7 @@ export class StreamWindows {
   /** Resolves when what is delivered by now is durable and reported, or has failed. Nothing is sent any more. */
   async settled(): Promise<void> {
     this.pass();
+    if (!this.#ledger.isIdle) this.#reach.follow(this.#position(), true);
     await this.#report.settled();
   }
 
@@ -281,13 +289,6 @@ export class StreamWindows {
     if (progress) this.#report.add(progress);
     if (this.#idleWaiters.length === 0 || !this.#ledger.isIdle) return;
     for (const wake of this.#idleWaiters.splice(0)) wake();
-  }
-
-  /** While the stream is replayed, what was reached before the restart still holds. */
-  #reach(position: Position | null): void {
-    const { keeper } = this.options;
-    const { reached } = keeper.record;
-    if (position && (!reached || isBefore(reached, position))) keeper.change({ reached: position });
   }
 
   /** The last change that has been taken. */
