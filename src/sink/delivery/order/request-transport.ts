@@ -25,6 +25,7 @@ import type {
   Transport,
 } from "../transport.ts";
 import type { Attempt } from "./attempt.ts";
+import { AttemptPlaces } from "./attempt-places.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
 
@@ -45,12 +46,13 @@ export function requestTransport(
     const receipted = keeping && kept ? new ReceiptedRequests(keeping.book, kept.nowMs) : null;
     const watch = receipted ?? undefined;
     const parkingStore = place && (receipted?.parkingStore(place.store) ?? place.store);
-    const set =
-      place && parkingStore
-        ? parkingSet(settings, attempt, events, { ...tools, watch, place: { ...place, store: parkingStore } })
-        : null;
+    const places = new AttemptPlaces(settings.maxInFlight);
+    const parkedAt = place && parkingStore ? { ...place, store: parkingStore } : null;
+    const set = parkedAt
+      ? parkingSet(settings, attempt, events, { ...tools, watch, places, place: parkedAt })
+      : null;
     const undeliverable = set ? (receipted?.undeliverable(set.parking) ?? set.parking) : undefined;
-    const options = schedulerOptions(settings, tools, undeliverable, watch);
+    const options = schedulerOptions(settings, tools, undeliverable, watch, places);
     const scheduler = new Scheduler(attempt, options, events);
     const receipts = keeping && receipted ? { keeping, receipted } : null;
     return new RequestTransport(settings, scheduler, store, set, receipts);

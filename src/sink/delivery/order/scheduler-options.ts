@@ -4,6 +4,7 @@ import type { ErrorCode } from "../../../errors/error-codes.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestSettings } from "../delivery-settings.ts";
 import type { AttemptWatch } from "./attempt.ts";
+import type { AttemptPlaces } from "./attempt-places.ts";
 import type { RetryPolicy } from "./backoff.ts";
 import type { ShareBounds } from "./request-lane.ts";
 import type { UndeliverableRequests } from "./request-work.ts";
@@ -14,6 +15,8 @@ export interface SchedulerOptions extends ShareBounds {
   readonly retriesExhausted: ErrorCode;
   /** Attempts under way at once. */
   readonly maxInFlight: number;
+  /** Places for as many attempts, where others make some too. */
+  readonly places?: AttemptPlaces | undefined;
   /** Requests of one table that wait for another attempt, before no new one of it is begun. */
   readonly maxRetryingPerTable: number;
   /** Milliseconds of a clock that never goes back. */
@@ -41,6 +44,7 @@ export function schedulerOptions(
   { monotonic, sleep, random }: Pick<SchedulerOptions, "monotonic" | "sleep" | "random">,
   undeliverable?: UndeliverableRequests,
   watch?: AttemptWatch,
+  places?: AttemptPlaces,
 ): SchedulerOptions {
   return {
     ...{ retry, retriesExhausted, maxInFlight },
@@ -48,6 +52,6 @@ export function schedulerOptions(
     maxRequests: maxUndeliveredRequests,
     maxRows: maxBufferedRows,
     maxRetryingPerTable,
-    ...{ monotonic, sleep, random, undeliverable, watch },
+    ...{ monotonic, sleep, random, undeliverable, watch, places },
   };
 }

@@ -7,6 +7,7 @@ import { releaseBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { tableKey } from "../table-key.ts";
 import { type Attempt, type AttemptOutcome, describeRequest } from "./attempt.ts";
+import { attemptInPlace } from "./attempt-places.ts";
 import { decideRetry } from "./backoff.ts";
 import { Delivery, type ReadyQueue, RequestLane, SchedulerShare } from "./request-lane.ts";
 import { RequestWork } from "./request-work.ts";
@@ -173,7 +174,7 @@ export class Scheduler {
 
   /** Makes one attempt at what comes first of a delivery. Returns whether another one follows at once: of its next part. */
   async #attempt(delivery: Delivery): Promise<boolean> {
-    const { undeliverable, watch } = this.options;
+    const { undeliverable } = this.options;
     const { signal } = this.#stop;
     let request: OutgoingRequest | null = delivery.request;
     if (undeliverable && (delivery.work || !undeliverable.isIdle)) {
@@ -185,9 +186,8 @@ export class Scheduler {
       this.#finish(delivery);
       return false;
     }
-    const beganAtMs = watch ? watch.nowMs() : 0;
-    const outcome = await this.attempt(request, signal);
-    watch?.ended(request, outcome, beganAtMs);
+    const outcome = await attemptInPlace(this.attempt, this.options, request, signal, () => this.isOver);
+    if (outcome === null) return false;
     switch (outcome.kind) {
       case "delivered":
         if (!delivery.work || delivery.work.parts.length === 1) {

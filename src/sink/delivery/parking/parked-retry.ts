@@ -2,22 +2,17 @@
 // once it is durable that it was delivered. What waits behind it follows. One that is refused again stays, and all behind it.
 
 import { untilAborted } from "../../../change/until-aborted.ts";
-import { type AttemptNote, keptNotes, type ParkedEntry } from "../../../connector/parking.ts";
-import type { Attempt, AttemptWatch } from "../order/attempt.ts";
-import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
-import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import type { ParkedEntry } from "../../../connector/parking.ts";
+import { ParkedAttempts, type ParkedAttemptsOptions } from "./parked-attempts.ts";
 import type { ParkedEntries } from "./parked-entries.ts";
 import type { RetryView } from "./parking.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
-export interface ParkedRetryOptions {
+export interface ParkedRetryOptions extends ParkedAttemptsOptions {
   readonly entries: ParkedEntries;
   /** Resolves when the message is in the state. */
   readonly stored: (id: string) => Promise<void>;
   readonly store: ParkingStore;
-  readonly attempt: Attempt;
-  readonly watch?: AttemptWatch | undefined;
-  readonly policy: RetryPolicy;
   /** Messages on their way at once. */
   readonly maxInFlight: number;
   /** All are asked for so often; 0: never. */
@@ -27,19 +22,12 @@ export interface ParkedRetryOptions {
   /** What has taken the place of the message with this id, and is parked. Absent: nothing ever does. */
   readonly replacement?: (id: string) => ParkedEntry | null;
   readonly monotonic: () => number;
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly random: () => number;
   /** The state does not take what becomes of a message. */
   readonly failed: (error: unknown) => void;
 }
 
 /** How often people's wishes are looked for while something is parked. */
 const lookMs = 1_000;
-/** Attempts at a message before it counts as refused again: a receiver may be away for a moment. */
-const mostAttempts = 4;
-/** A receiver that asks for more patience gets it with the next retry. */
-const mostPatienceMs = 30_000;
-
 export class ParkedRetry implements RetryView {
   /** Asked for, and not sent yet. */
   readonly #wanted = new Set<ParkedEntry>();
@@ -66,7 +54,11 @@ export class ParkedRetry implements RetryView {
   /** Null: there was none in this session. */
   #lastRoundMs: number | null = null;
 
-  constructor(private readonly options: ParkedRetryOptions) {}
+  readonly #attempts: ParkedAttempts;
+
+  constructor(private readonly options: ParkedRetryOptions) {
+    this.#attempts = new ParkedAttempts(options);
+  }
 
   /** Messages are being sent again. */
   get isActive(): boolean {
@@ -246,7 +238,8 @@ export class ParkedRetry implements RetryView {
       if (body === null) this.#leave(entry);
       else {
         const bytes = await Bun.zstdDecompress(body);
-        const { isDelivered, notes } = await this.#deliver(entry, bytes, discarded);
+        const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
+        const { isDelivered, notes } = await this.#attempts.deliver(entry, bytes, pauses, this.#stop.signal);
         if (isDelivered) await store.delivered([entry.id]);
         // What is cut short is still asked for, and the next run does it.
         else if (!this.#isStopping) await store.refused(entry.id, notes, this.#askedUntil);
@@ -271,42 +264,7 @@ export class ParkedRetry implements RetryView {
     this.#wake();
   }
 
-  /** `discarded`: nobody wants it sent any more. */
-  async #deliver(
-    entry: ParkedEntry,
-    body: Uint8Array,
-    discarded: AbortSignal,
-  ): Promise<{ readonly isDelivered: boolean; readonly notes: readonly AttemptNote[] }> {
-    const { attempt, watch, policy, sleep, random } = this.options;
-    const { signal } = this.#stop;
-    const request = requestOf(entry, new Uint8Array(body));
-    const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
-    let notes: readonly AttemptNote[] = [];
-    for (let attempts = 1; ; attempts++) {
-      const beganAtMs = watch ? watch.nowMs() : 0;
-      const outcome = await attempt(request, signal);
-      watch?.ended(request, outcome, beganAtMs);
-      if (outcome.kind === "delivered") return { isDelivered: true, notes };
-      // Nothing is sent where the address is forbidden: that is no fault of the message.
-      if (outcome.kind === "rejected" && !outcome.note) throw outcome.error;
-      if (outcome.note) notes = keptNotes(notes, outcome.note);
-      if (outcome.kind === "rejected" || attempts >= mostAttempts || pauses.aborted)
-        return { isDelivered: false, notes };
-      const delayMs = Math.max(backoffDelay(policy, attempts - 1, random()), outcome.retryAfterMs);
-      await sleep(Math.min(delayMs, mostPatienceMs), pauses).catch(() => undefined);
-      if (pauses.aborted) return { isDelivered: false, notes };
-    }
-  }
-
   #wake(): void {
     for (const wake of this.#waiters.splice(0)) wake();
   }
-}
-
-function requestOf(
-  { id, schema, table, hashes, isWide }: ParkedEntry,
-  body: Uint8Array<ArrayBuffer>,
-): OutgoingRequest {
-  const facts = { schema, table, body, rows: 1, idempotencyKey: id, touches: hashes };
-  return { ...facts, barrier: isWide, position: null };
 }

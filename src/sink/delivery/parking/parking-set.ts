@@ -3,6 +3,7 @@
 import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestSettings } from "../delivery-settings.ts";
 import type { Attempt, AttemptWatch } from "../order/attempt.ts";
+import type { AttemptPlaces } from "../order/attempt-places.ts";
 import type { TransportEvents } from "../transport.ts";
 import { ParkedRetry } from "./parked-retry.ts";
 import { parkedWarner } from "./parked-warning.ts";
@@ -25,6 +26,7 @@ export interface ParkingSet {
 interface ParkingTools {
   readonly place: ParkingPlace;
   readonly watch?: AttemptWatch | undefined;
+  readonly places: AttemptPlaces;
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly random: () => number;
@@ -38,7 +40,7 @@ export function parkingSet(
   { parking: settings, retry: policy, maxInFlight }: RequestSettings,
   attempt: Attempt,
   events: TransportEvents,
-  { place, watch, monotonic, sleep, random }: ParkingTools,
+  { place, watch, places, monotonic, sleep, random }: ParkingTools,
 ): ParkingSet {
   const { connectorId, store } = place;
   const warn = parkedWarner(connectorId, monotonic, (reason) => events.warning("parking", reason));
@@ -57,7 +59,7 @@ export function parkingSet(
     ...{ store, connectorId, parksRefused, limits, mostWaiting, monotonic, changed, waitsForCheckpoint },
   });
   const retry = new ParkedRetry({
-    ...{ entries: parking.entries, store, attempt, watch, policy, monotonic, sleep, random },
+    ...{ entries: parking.entries, store, attempt, watch, places, policy, monotonic, sleep, random },
     stored: (id) => parking.stored(id),
     maxInFlight: Math.min(mostRetries, share),
     everyMs: retryEveryMs,

@@ -13,6 +13,7 @@ import { waitFor } from "../../../support/wait-for.ts";
 
 const single = { batch: { max_batch_size: 1 } };
 const takes = () => 200;
+const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
 const sent = (at: ParkingBench) =>
   at.receiver.delivered
     .map(({ body }) => JSON.parse(body) as { id: number; name: string })
@@ -58,7 +59,6 @@ test("a message that is discarded while it is sent does not keep its key waiting
   const life = await at.life(single);
   await life.write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
   await life.sink.flush();
-  const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
   at.receiver.script = ({ body }) => (body.includes("bad") ? patient : 200);
   const { length } = at.receiver.requests;
   at.store.parking.ask();
@@ -95,12 +95,12 @@ test("the time between two rounds goes on where a run ends amid it", async () =>
   expect(sent(at)).toEqual(["bad", "b"]);
 });
 
-/** Parks these, each alone, and begins to send them again while the receiver is silent: one at once. */
+/** Parks these, each alone, and begins to send them again while the receiver asks for patience: one at once. */
 async function heldUp(at: ParkingBench, ids: readonly number[], max_in_flight = 2) {
   const life = await at.life({ ...single, max_in_flight });
   await life.write(ids.map((id) => transaction(id, [insert(id, "bad")])));
   await life.sink.flush();
-  at.receiver.script = ({ body }) => (body.includes("bad") ? { kind: "hang" } : 200);
+  at.receiver.script = ({ body }) => (body.includes("bad") ? patient : 200);
   const { length } = at.receiver.requests;
   at.store.parking.ask();
   await waitFor("the retry", () => at.receiver.requests.length > length);
@@ -138,6 +138,34 @@ test("rows that wait for one message that is being sent leave room for others", 
   await waitFor("the others to be parked", () => at.parked.length === 3);
   await life.rig.kill();
 });
+
+test.each([1, 8])(
+  "what is sent again counts among the %d requests at once",
+  async (maxInFlight) => {
+    await using at = await ParkingBench.start(refuses("bad"));
+    const life = await at.life({ ...single, max_in_flight: maxInFlight });
+    await life.write([
+      transaction(
+        1,
+        [1, 2, 3, 4, 5, 6].map((id) => insert(id, `bad ${id}`)),
+      ),
+    ]);
+    await life.sink.flush();
+    expect(at.parked.length).toBe(6);
+    at.receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
+    at.receiver.maxInFlight = 0;
+    at.store.parking.ask();
+    // The stream fills all places before, amid and after the retry.
+    for (let n = 0; at.parked.length > 0 || n < 2; n++) {
+      const ids = Array.from({ length: 20 }, (_, i) => 100 * (n + 1) + i);
+      await life.write([transaction(n + 2, [...ids.map((id) => insert(id)), update(1 + (n % 6), "later")])]);
+      await life.sink.flush();
+    }
+    expect(at.receiver.maxInFlight).toBe(maxInFlight);
+    expect(sent(at).filter((name) => name.startsWith("bad")).length).toBe(6);
+  },
+  30_000,
+);
 
 test("a key whose turn has come is emptied before the next one's turn", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
@@ -225,7 +253,6 @@ test("full: a row that waits for a place takes that of a message that is discard
     await life.write([transaction(id, [insert(id, id === 1 ? "bad slow" : "bad")])]);
     await life.sink.flush();
   }
-  const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
   at.receiver.script = ({ body }) => (body.includes("slow") ? patient : 422);
   const isTried = (id: number) =>
     at.receiver.requests.slice(length).some(({ body }) => body.includes(`"id":${id},`));
