@@ -5,6 +5,7 @@ import { untilAborted } from "../../../change/until-aborted.ts";
 import type { ParkedEntry } from "../../../connector/parking.ts";
 import { ParkedAttempts, type ParkedAttemptsOptions } from "./parked-attempts.ts";
 import type { ParkedEntries } from "./parked-entries.ts";
+import type { ParkedWait } from "./parked-warning.ts";
 import type { RetryView } from "./parking.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
@@ -21,7 +22,8 @@ export interface ParkedRetryOptions extends ParkedAttemptsOptions {
   readonly isHeld?: (entry: ParkedEntry) => boolean;
   /** What has taken the place of the message with this id, and is parked. Absent: nothing ever does. */
   readonly replacement?: (id: string) => ParkedEntry | null;
-  readonly monotonic: () => number;
+  /** Messages of a table are sent again later, as the receiver asked. */
+  readonly held?: (wait: ParkedWait) => void;
   /** The state does not take what becomes of a message. */
   readonly failed: (error: unknown) => void;
 }
@@ -37,6 +39,8 @@ export class ParkedRetry implements RetryView {
   readonly #ready = new Set<ParkedEntry>();
   /** Those that waited behind one that has left go before them: so a key is free soon once its turn has come, however many keys there are. */
   readonly #following = new Set<ParkedEntry>();
+  /** They can go once the receiver may be asked again. */
+  readonly #held = new Set<ParkedEntry>();
   /** They can go once the stream has come to them. */
   readonly #early = new Set<ParkedEntry>();
   /** When the last of those that are wanted was asked for. */
@@ -60,9 +64,9 @@ export class ParkedRetry implements RetryView {
     this.#attempts = new ParkedAttempts(options);
   }
 
-  /** Messages are being sent again. */
+  /** Messages are being sent again, and not only once the receiver may be asked again: nothing waits for that. */
   get isActive(): boolean {
-    return this.#wanted.size > 0 || this.#sending.size > 0;
+    return this.#sending.size + this.#ready.size + this.#following.size + this.#early.size > 0;
   }
 
   /** When the last of those that are wanted was asked for; null: nobody has asked. */
@@ -122,7 +126,8 @@ export class ParkedRetry implements RetryView {
   async stop(signal: AbortSignal): Promise<void> {
     this.#isStopping = true;
     this.#pauses.abort(new Error("stopped"));
-    for (const entries of [this.#ready, this.#following, this.#early, this.#wanted]) entries.clear();
+    for (const entries of [this.#ready, this.#following, this.#held, this.#early, this.#wanted])
+      entries.clear();
     this.#wake();
     const abort = () => this.#stop.abort(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
@@ -170,6 +175,8 @@ export class ParkedRetry implements RetryView {
       const entry = entries.parked.get(id) ?? this.#replacement(id);
       if (entry) this.#want(entry);
     }
+    for (const entry of this.#held) if (this.#attempts.heldMs(entry) === 0) this.#ready.add(entry);
+    for (const entry of this.#ready) this.#held.delete(entry);
     this.#pump();
   }
 
@@ -211,13 +218,18 @@ export class ParkedRetry implements RetryView {
     while (this.#sending.size < this.options.maxInFlight && !this.#isStopping) {
       const [entry] = this.#following.size > 0 ? this.#following : this.#ready;
       if (!entry) break;
-      for (const entries of [this.#following, this.#ready, this.#wanted]) entries.delete(entry);
+      for (const entries of [this.#following, this.#ready]) entries.delete(entry);
+      if (this.#attempts.heldMs(entry) > 0) {
+        this.#held.add(entry);
+        continue;
+      }
+      this.#wanted.delete(entry);
       if (!this.options.entries.parked.get(entry.id)) continue;
       const sending = new AbortController();
       this.#sending.set(entry, sending);
       void this.#send(entry, sending.signal);
     }
-    if (this.#sending.size === 0 && this.#ready.size === 0 && this.#early.size === 0) this.#roundEnds();
+    if (!this.isActive && this.#held.size === 0) this.#roundEnds();
   }
 
   /** What is still wanted waits behind something that was refused. */
@@ -239,11 +251,13 @@ export class ParkedRetry implements RetryView {
       else {
         const bytes = await Bun.zstdDecompress(body);
         const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
-        const { isDelivered, notes } = await this.#attempts.deliver(entry, bytes, pauses, this.#stop.signal);
-        if (isDelivered) await store.delivered([entry.id]);
-        // What is cut short is still asked for, and the next run does it.
-        else if (!this.#isStopping) await store.refused(entry.id, notes, this.#askedUntil);
-        if (isDelivered || discarded.aborted) this.#leave(entry);
+        const { kind, notes } = await this.#attempts.deliver(entry, bytes, pauses, this.#stop.signal);
+        if (kind === "delivered") await store.delivered([entry.id]);
+        // What is held or cut short is still asked for, and this run or the next one does it.
+        else if (!this.#isStopping)
+          await store.refused(entry.id, notes, kind === "held" ? null : this.#askedUntil);
+        if (kind === "delivered" || discarded.aborted) this.#leave(entry);
+        else if (kind === "held" && !this.#isStopping) this.#hold(entry, notes.at(-1)?.at);
       }
     } catch (error) {
       if (!this.#stop.signal.aborted) this.options.failed(error);
@@ -254,12 +268,19 @@ export class ParkedRetry implements RetryView {
     }
   }
 
+  /** `triedAt`: when the receiver asked for that; absent: another message met it. */
+  #hold(entry: ParkedEntry, triedAt: string | undefined): void {
+    this.#wanted.add(entry);
+    this.#held.add(entry);
+    const ms = this.#attempts.heldMs(entry);
+    if (triedAt) this.options.held?.({ table: `${entry.schema}.${entry.table}`, ms, triedAt });
+  }
+
   /** It is parked no more: what waited behind it follows. */
   #leave(entry: ParkedEntry): void {
     const { entries } = this.options;
     entries.settle(entry);
-    this.#wanted.delete(entry);
-    this.#early.delete(entry);
+    for (const entries of [this.#wanted, this.#held, this.#early]) entries.delete(entry);
     for (const freed of entries.parked.freed(entry)) this.#go(freed, this.#following);
     this.#wake();
   }

@@ -1,12 +1,28 @@
 // What people are told while messages are parked, and how often.
 
+/** The receiver asked, at `triedAt`, to leave a table alone for so long. */
+export interface ParkedWait {
+  readonly table: string;
+  readonly ms: number;
+  readonly triedAt: string;
+}
+
 /** Null: none is. */
-export function parkedWarning(connectorId: string, messages: number, bytes: number): string | null {
+export function parkedWarning(
+  connectorId: string,
+  messages: number,
+  bytes: number,
+  wait: ParkedWait | null = null,
+): string | null {
   if (messages === 0) return null;
   const what = messages === 1 ? "1 message is" : `${messages.toLocaleString("en-US")} messages are`;
+  const until = wait && new Date(Date.parse(wait.triedAt) + wait.ms).toISOString();
+  const waits = wait
+    ? `. Those of ${wait.table} are not sent again before ${until}: the receiver asks for that with Retry-After`
+    : "";
   return (
     `${what} parked (${bytes.toLocaleString("en-US")} bytes): they were refused, or wait behind one of their key. ` +
-    `"millrace parked list ${connectorId}" shows them`
+    `"millrace parked list ${connectorId}" shows them${waits}`
   );
 }
 
@@ -18,11 +34,19 @@ export function parkedWarner(
   connectorId: string,
   monotonic: () => number,
   tell: (reason: string | null) => void,
-): (messages: number, bytes: number) => void {
+): (messages: number, bytes: number, wait?: ParkedWait) => void {
   let toldMs = Number.NEGATIVE_INFINITY;
-  return (messages, bytes) => {
-    if (messages > 0 && monotonic() - toldMs < warningSpacingMs) return;
+  let known: ParkedWait | null = null;
+  let knownUntilMs = 0;
+  return (messages, bytes, wait) => {
+    if (monotonic() >= knownUntilMs) known = null;
+    const isNew = wait !== undefined && known === null;
+    if (messages > 0 && !isNew && monotonic() - toldMs < warningSpacingMs) return;
+    if (isNew) {
+      known = wait;
+      knownUntilMs = monotonic() + wait.ms;
+    }
     toldMs = messages > 0 ? monotonic() : Number.NEGATIVE_INFINITY;
-    tell(parkedWarning(connectorId, messages, bytes));
+    tell(parkedWarning(connectorId, messages, bytes, known));
   };
 }

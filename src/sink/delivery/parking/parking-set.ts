@@ -6,7 +6,7 @@ import type { Attempt, AttemptWatch } from "../order/attempt.ts";
 import type { AttemptPlaces } from "../order/attempt-places.ts";
 import type { TransportEvents } from "../transport.ts";
 import { ParkedRetry } from "./parked-retry.ts";
-import { parkedWarner } from "./parked-warning.ts";
+import { type ParkedWait, parkedWarner } from "./parked-warning.ts";
 import { Parking } from "./parking.ts";
 import type { ParkingStore } from "./parking-store.ts";
 
@@ -44,10 +44,10 @@ export function parkingSet(
 ): ParkingSet {
   const { connectorId, store } = place;
   const warn = parkedWarner(connectorId, monotonic, (reason) => events.warning("parking", reason));
-  const changed = () => {
+  const changed = (wait?: ParkedWait) => {
     const { size, bytes } = parking.parked;
     if (size > 0) void retry.watch();
-    warn(size, bytes);
+    warn(size, bytes, wait);
   };
   const { maxMessages, maxBytes, parksRefused, retryEveryMs } = settings;
   const limits = { maxMessages, maxBytes };
@@ -63,6 +63,7 @@ export function parkingSet(
     stored: (id) => parking.stored(id),
     maxInFlight: Math.min(mostRetries, share),
     everyMs: retryEveryMs,
+    held: changed,
     failed: (error) => events.failed(toMillraceError(error)),
   });
   parking.retry = retry;

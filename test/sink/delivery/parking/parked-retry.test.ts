@@ -56,10 +56,10 @@ test("one that was refused again stays, also after a restart, and so does what w
 
 test("a message that is discarded while it is sent does not keep its key waiting", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
-  const life = await at.life(single);
+  const life = await at.life({ ...single, retry: { initial_backoff_ms: 60_000, max_backoff_ms: 60_000 } });
   await life.write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
   await life.sink.flush();
-  at.receiver.script = ({ body }) => (body.includes("bad") ? patient : 200);
+  at.receiver.script = ({ body }) => (body.includes("bad") ? 503 : 200);
   const { length } = at.receiver.requests;
   at.store.parking.ask();
   await waitFor("the attempt", () => at.receiver.requests.length > length);
@@ -166,6 +166,62 @@ test.each([1, 8])(
   },
   30_000,
 );
+
+test("no message of a table is sent again before the time that the receiver asks for; then all are", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await at.life({ ...single, max_in_flight: 4, on_exhausted: { park: { max_messages: 3 } } });
+  for (const id of [1, 2, 3]) {
+    await life.write([transaction(id, [insert(id, `bad ${id}`)])]);
+    await life.sink.flush();
+  }
+  const tries = () => at.receiver.requests.filter(({ body }) => body.includes("bad")).length - 3;
+  const busy = { kind: "answer", status: 429, headers: { "retry-after": "31" } } as const;
+  const looked = async () => {
+    const { looks } = at.store.parking;
+    await waitFor("looks at what is asked for", () => at.store.parking.looks > looks + 2);
+  };
+  at.receiver.script = ({ body }) => (body.includes("bad") ? busy : 200);
+  at.store.parking.ask();
+  await waitFor("the attempt", () => tries() === 1);
+  await waitFor("the warning", () => at.warnings.at(-1)?.includes("not sent again before 20") ?? false);
+  expect(at.warnings.at(-1)).toContain("public.users");
+  at.receiver.script = takes;
+  // The stream does not wait for that, also behind what is held; what is asked for again does.
+  await life.write([transaction(4, [insert(4)])]);
+  await life.sink.flush();
+  at.store.parking.ask();
+  await looked();
+  expect(tries()).toBe(1);
+  // One that is discarded makes its place at once.
+  at.store.parking.discard(at.parked[0]!.message.id);
+  await looked();
+  await life.write([transaction(5, [update(2, "later")])]);
+  await waitFor("what waits", () => at.parked.length === 3);
+  expect([tries(), at.failure]).toEqual([1, null]);
+  const began = performance.now();
+  await waitFor("the rest", () => at.parked.length === 0);
+  expect(performance.now() - began).toBeGreaterThan(15_000);
+  expect(sent(at).filter((name) => name !== "u4")).toEqual(
+    expect.arrayContaining(["bad 2", "bad 3", "later"]),
+  );
+}, 60_000);
+
+test("full: a row finds no place while all that is sent again waits as the receiver asks", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 2 } } });
+  await life.write([transaction(1, [insert(1, "bad"), insert(2, "bad")])]);
+  await life.sink.flush();
+  const { length } = at.receiver.requests;
+  const busy = { kind: "answer", status: 503, headers: { "retry-after": "3600" } } as const;
+  at.receiver.script = ({ body }) => (body.includes("bad") ? busy : 422);
+  at.store.parking.ask();
+  await waitFor("the attempts", () => at.receiver.requests.length > length);
+  await life.write([transaction(2, [insert(3)])]);
+  await waitFor("the failure", () => at.failure !== null);
+  expect(at.failure).toMatchObject({ code: "parking_full" });
+  // The next run asks anew, and so a stop does not wait.
+  expect(at.parked.every(({ asked }) => asked !== null)).toBe(true);
+}, 30_000);
 
 test("a key whose turn has come is emptied before the next one's turn", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
