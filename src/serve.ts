@@ -37,7 +37,7 @@ import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
 import { Supervisor, type SupervisorContext } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
-import { startVerifySchedule } from "./runtime/verify-schedule.ts";
+import { startVerifySchedule, type VerifySchedule } from "./runtime/verify-schedule.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import {
   dropSourceObjects,
@@ -117,8 +117,12 @@ export async function startService(
       verified: (id, task, result) => {
         metrics.verified(id, tableOfTask(task.spec), result);
         alerts?.watch.verified(id, task, result);
+        void verifications.look(id);
       },
-      taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
+      taskFailed: (id, task) => {
+        alerts?.watch.taskFailed(id, task);
+        if (task.spec.Verify) void verifications.look(id);
+      },
       attemptFailed: (id) => alerts?.watch.attemptFailed(id),
       messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
@@ -134,7 +138,9 @@ export async function startService(
     ...{ watch: boards?.watch ?? watch, version, settings, samples, self },
     ...{ view: () => boards?.installation.view ?? null, events: hub, health },
   });
-  starting.use(startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }));
+  const verifications: VerifySchedule = starting.use(
+    startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }),
+  );
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
     acceptsHost: checksHost(settings) ? isLoopbackHost : null,

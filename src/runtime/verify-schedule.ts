@@ -11,13 +11,13 @@ import type { Log } from "../log.ts";
 import type { State } from "../state/open-state.ts";
 import type { Statuses } from "./status/statuses.ts";
 
-/** How often it looks whether a table is due. */
+/** How often it looks whether a table is due, besides when a comparison has ended. */
 const lookEveryMs = 60_000;
 const hourMs = 3_600_000;
 
 export interface VerifyScheduleContext {
-  /** Connectors that this replica holds, in full form. */
-  readonly connectors: () => Promise<readonly ConnectorConfig[]>;
+  /** Connectors that this replica holds, in full form. `id`: that one alone. */
+  readonly connectors: (id?: string) => Promise<readonly ConnectorConfig[]>;
   readonly tables: (connectorId: string) => Promise<readonly TableStatus[]>;
   readonly verified: (connectorId: string) => Promise<readonly VerifiedTable[]>;
   readonly unfinished: (connectorId: string) => Promise<readonly Task[]>;
@@ -31,24 +31,32 @@ export class VerifySchedule implements AsyncDisposable {
   readonly #askedMs = new Map<string, number>();
   #timer: Timer | undefined;
   #looking: Promise<void> = Promise.resolve();
+  #isOver = false;
 
   constructor(private readonly context: VerifyScheduleContext) {}
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#looking = this.#looking.then(() => this.look());
-    }, lookEveryMs);
+    this.#timer = setInterval(() => this.look(), lookEveryMs);
     this.#timer.unref();
   }
 
-  /** Never rejects. */
-  async look(): Promise<void> {
-    const { connectors, log } = this.context;
-    try {
-      for (const connector of await connectors()) await this.#lookAt(connector);
-    } catch (error) {
-      log.warn({ error }, "comparisons that are due could not be asked for; it is tried again");
-    }
+  /** Asks for what is due, of all connectors or of one: a comparison of it has ended. Never rejects. */
+  look(id?: string): Promise<void> {
+    this.#looking = this.#looking.then(() => this.#lookAtAll(id));
+    return this.#looking;
+  }
+
+  async #lookAtAll(id?: string): Promise<void> {
+    if (this.#isOver) return;
+    const { connectors } = this.context;
+    const found = await connectors(id).catch((error: unknown) => this.#warn(error, id));
+    for (const connector of found ?? [])
+      await this.#lookAt(connector).catch((error: unknown) => this.#warn(error, connector.id));
+  }
+
+  #warn(error: unknown, connector?: string): void {
+    const text = "comparisons that are due could not be asked for; it is tried again";
+    this.context.log.warn({ error, connector }, text);
   }
 
   async #lookAt({ id, limits, sink }: ConnectorConfig): Promise<void> {
@@ -65,6 +73,7 @@ export class VerifySchedule implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
+    this.#isOver = true;
     await this.#looking;
   }
 }
@@ -109,8 +118,8 @@ export function startVerifySchedule({
   log,
 }: VerifyScheduleParts): VerifySchedule {
   const schedule = new VerifySchedule({
-    connectors: async () =>
-      (await state.connectors.list())
+    connectors: async (id) =>
+      (id ? [await state.connectors.get(id)] : await state.connectors.list())
         .filter(({ id, stopped, deletion }) => holds(id) && !stopped && deletion === null)
         .map(({ config }) => config),
     tables: async (id) => statuses.tables(id, (await state.connectors.get(id)).runId),

@@ -11,8 +11,9 @@ const table = (name: string, state: TableState = "Streaming"): TableStatus => {
   return { schema: "public", name, state, rows_in: 0, history: false };
 };
 
-function stage(everyHours: number) {
+function stage(everyHours: number, others: readonly ConnectorConfig[] = []) {
   const made: string[] = [];
+  const warnings: object[] = [];
   const at = { nowMs: 100 * hourMs };
   const open: Task[] = [];
   const verified: VerifiedTable[] = [];
@@ -22,12 +23,15 @@ function stage(everyHours: number) {
     limits: { ...config.limits, verify: { every_hours: everyHours, lanes: 0 } },
   };
   const schedule = new VerifySchedule({
-    connectors: async () => [connector],
-    tables: async () => [table("a"), table("b"), table("c", "Copying")],
+    connectors: async (id) => [...others, connector].filter((each) => id === undefined || each.id === id),
+    tables: async (id) => {
+      if (id !== connector.id) throw new Error("its tables cannot be read");
+      return [table("a"), table("b"), table("c", "Copying")];
+    },
     verified: async () => verified,
     unfinished: async () => open,
     create: async (_, request: TaskRequest) => made.push(request.Verify?.name ?? ""),
-    log: { warn: () => {} },
+    log: { warn: (fields: object) => warnings.push(fields) },
     nowMs: () => at.nowMs,
   });
   const isVerified = (name: string, ms: number) =>
@@ -36,7 +40,7 @@ function stage(everyHours: number) {
       name,
       verified: { at: new Date(ms).toISOString(), as_of_lsn: "0/1", rows: 1, differing: 0 },
     });
-  return { schedule, made, at, open, isVerified };
+  return { schedule, connector, made, warnings, at, open, isVerified };
 }
 
 test("each streamed table is compared in its turn, and again when its time has come", async () => {
@@ -67,4 +71,20 @@ test("one at a time, and none where nobody asks for it", async () => {
   const never = stage(0);
   await never.schedule.look();
   expect([...made, ...never.made]).toEqual([]);
+});
+
+test("a connector whose tables cannot be read keeps no other one from its turn", async () => {
+  const { connector } = stage(24);
+  const { schedule, made, warnings } = stage(24, [{ ...connector, id: "broken" }]);
+  await schedule.look();
+  expect(made).toEqual(["a"]);
+  expect(warnings).toMatchObject([{ connector: "broken" }]);
+});
+
+test("another table is asked for as soon as a comparison has ended, of that connector alone", async () => {
+  const { connector } = stage(24);
+  const { schedule, made, warnings } = stage(24, [{ ...connector, id: "broken" }]);
+  await Promise.all([schedule.look("orders"), schedule.look("orders"), schedule.look("orders")]);
+  expect(made.toSorted()).toEqual(["a", "b"]);
+  expect(warnings).toEqual([]);
 });
