@@ -59,11 +59,14 @@ export const ExplanationSchema = strictObject({
   name: Type.String(),
   key: Type.Object({}, { additionalProperties: true }),
   state: oneOf(["Delivered", "Retrying", "Sending", "Waiting", "Parked", "Refused", "Discarded", "Unknown"], {
-    description: "Of the last change that is known.",
+    description:
+      "Of the last change that is known. `Unknown` also where another replica runs the connector, and a later change may be on its way there.",
   }),
   summary: Type.String({ description: "The same in a sentence." }),
   last_change: lastChange,
-  durable: Type.Boolean({ description: "The receiver has the last change that is known." }),
+  durable: Type.Boolean({
+    description: "The receiver has the last change that is known, and no later one can be on its way.",
+  }),
   parked: Type.Array(Type.String(), {
     description: "Ids of parked messages that have the row, or that it waits behind.",
   }),

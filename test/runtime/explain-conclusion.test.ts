@@ -107,6 +107,21 @@ test("a message that arrived though it was discarded meanwhile is delivered", ()
   expect(of({ deliveries: [gone, other] })).toEqual(["Discarded", false, "0/20"]);
 });
 
+test("another replica may be sending a later change than the one whose receipt is known", () => {
+  const known = { parked: [], open: null, elsewhere: "b", hours: 24 };
+  const ended = (["delivered", "refused", "discarded"] as const).map((outcome) => ({
+    ...known,
+    deliveries: [delivery("k1", outcome, change("0/10"))],
+  }));
+  for (const one of ended) expect(of(one)).toEqual(["Unknown", false, "0/10"]);
+  const { summary } = conclude(ended[0]!);
+  expect(summary).toContain(`was delivered at ${at} with 200. Replica b runs the connector`);
+  expect(conclude({ ...known, deliveries: [] }).summary).toContain("ask it");
+  // What is not over says enough.
+  expect(of({ ...known, parked: [{ id: "k2", change: null }] })[0]).toBe("Parked");
+  expect(of({ ...known, deliveries: [delivery("k2", "parked", change("0/20"))] })[0]).toBe("Waiting");
+});
+
 test("nothing is guessed", () => {
   expect(of({})).toEqual(["Unknown", false, null]);
   const { summary } = conclude({ deliveries: [], parked: [], open: null, hours: 0 });

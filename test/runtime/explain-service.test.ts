@@ -27,7 +27,14 @@ function bodyOf(changes: number): Uint8Array {
   return book.take().get("id")!.body;
 }
 
-function service(batches: readonly FoundBatch[], hours: number, oldestMs: number | null = null) {
+const here = { holds: true, stopped: false };
+
+function service(
+  batches: readonly FoundBatch[],
+  hours: number,
+  oldestMs: number | null = null,
+  { holds, stopped } = here,
+) {
   const { sink, limits, ...config } = sampleConfig("c");
   const { postgres: _, ...others } = sink;
   const webhook = { ...others, webhook: {} };
@@ -36,6 +43,7 @@ function service(batches: readonly FoundBatch[], hours: number, oldestMs: number
     connectors: {
       get: async () => ({
         config: { ...config, sink: webhook, limits: { ...limits, receipts_hours: hours } },
+        ...{ runId: "run", stopped },
       }),
     },
     receipts: {
@@ -46,7 +54,9 @@ function service(batches: readonly FoundBatch[], hours: number, oldestMs: number
     parked: { ofKey: async () => [] },
   };
   const connectors = { tables: async () => [] };
-  const context = { state, supervisor: { findRow: async () => null }, connectors, nowMs: () => nowMs };
+  const supervisor = { findRow: async () => null, holds: () => holds };
+  const statuses = { status: () => ({ state: "Running", replica: holds ? "a" : "b" }) };
+  const context = { state, supervisor, statuses, connectors, nowMs: () => nowMs };
   return new StoredExplainService(
     context as unknown as ConstructorParameters<typeof StoredExplainService>[0],
   );
@@ -74,4 +84,17 @@ test("receipts go back to the oldest, but no further than they are looked for", 
   expect(await since(1, nowMs - 2 * hourMs)).toBe("2026-02-01T11:00:00.000Z");
   expect(await since(0, nowMs - 2 * hourMs)).toBeNull();
   expect(await since(24, null)).toBeNull();
+});
+
+test("what another replica may be sending is not said to be delivered; a stopped connector sends nothing", async () => {
+  const explained = async (at: typeof here) => {
+    const { state, durable } = await service([{ id: "1", body: bodyOf(1) }], 24, null, at).explain(
+      "c",
+      request,
+    );
+    return [state, durable];
+  };
+  expect(await explained(here)).toEqual(["Delivered", true]);
+  expect(await explained({ ...here, holds: false })).toEqual(["Unknown", false]);
+  expect(await explained({ holds: false, stopped: true })).toEqual(["Delivered", true]);
 });

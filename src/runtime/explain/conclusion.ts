@@ -11,11 +11,18 @@ export interface KnownOfRow {
   /** Messages that have the row, and what is known of its change in them. */
   readonly parked: readonly Pick<KeyedParked, "id" | "change">[];
   readonly open: readonly OpenRequest[] | null;
+  /** Another replica, which alone knows what is open; absent: there is none. */
+  readonly elsewhere?: string | undefined;
   readonly hours: number;
 }
 
 type Conclusion = Pick<Explanation, "state" | "summary" | "last_change" | "durable">;
 type Change = Explanation["last_change"];
+
+/** In these nothing follows of the change that is known. */
+const overStates: ReadonlySet<string> = new Set<Explanation["state"]>([
+  ...(["Delivered", "Refused", "Discarded", "Unknown"] as const),
+]);
 type Placed = Pick<NonNullable<Change>, "lsn">;
 
 export function conclude(known: KnownOfRow): Conclusion {
@@ -31,11 +38,18 @@ export function conclude(known: KnownOfRow): Conclusion {
     change: null as Change,
     key: null as string | null,
   });
-  const state = stateOf(known);
+  const stored = stateOf(known);
+  const summary = summaryOf(stored, last.change, known);
+  // A later change may be on its way there: what became of an earlier one says nothing of that.
+  const isUnsure = known.elsewhere !== undefined && overStates.has(stored);
+  const state = isUnsure ? "Unknown" : stored;
   const isDelivered = ({ outcome, idempotency_key: key, change }: ExplainedDelivery) =>
     outcome === "delivered" && (last.key === null ? sameChange(change, last.change) : key === last.key);
   const durable = state === "Delivered" && known.deliveries.some(isDelivered);
-  return { state, summary: summaryOf(state, last.change, known), last_change: last.change, durable };
+  const more = isUnsure
+    ? ` Replica ${known.elsewhere} runs the connector, and alone can tell whether a later change is on its way: ask it.`
+    : "";
+  return { state, summary: summary + more, last_change: last.change, durable };
 }
 
 /** Of two rows of one transaction the one that is met first counts: it is the newer. */

@@ -11,6 +11,7 @@ import { textsDigest } from "../../sink/delivery/receipts/key-digest.ts";
 import { filterKey, filterProbes, tableHash } from "../../sink/delivery/receipts/key-filter.ts";
 import { keyTexts } from "../../sink/delivery/receipts/key-texts.ts";
 import type { State } from "../../state/open-state.ts";
+import type { Statuses } from "../status/statuses.ts";
 import type { Supervisor } from "../supervisor.ts";
 import { conclude } from "./conclusion.ts";
 import { type RowReceipt, rowReceipts } from "./row-receipts.ts";
@@ -18,7 +19,9 @@ import { type RowReceipt, rowReceipts } from "./row-receipts.ts";
 export interface ExplainContext {
   readonly state: Pick<State, "connectors" | "receipts" | "parked">;
   /** Has the runs of this replica. */
-  readonly supervisor: Pick<Supervisor, "findRow">;
+  readonly supervisor: Pick<Supervisor, "findRow" | "holds">;
+  /** Tells which replica has the others. */
+  readonly statuses: Pick<Statuses, "status">;
   readonly connectors: Pick<ConnectorService, "tables">;
   readonly nowMs: () => number;
 }
@@ -32,8 +35,8 @@ export class StoredExplainService implements ExplainService {
   constructor(private readonly context: ExplainContext) {}
 
   async explain(connectorId: string, request: ExplainRequest): Promise<Explanation> {
-    const { state } = this.context;
-    const { config } = await state.connectors.get(connectorId);
+    const { state, supervisor, statuses } = this.context;
+    const { config, runId, stopped } = await state.connectors.get(connectorId);
     if (config.sink.postgres) throw noReceipts();
     const { receipts_hours: hours } = config.limits;
     const tables = hours === 0 ? null : await state.receipts.tables(connectorId);
@@ -43,16 +46,18 @@ export class StoredExplainService implements ExplainService {
     const [receipts, kept, open, oldestMs] = await Promise.all([
       question ? this.#receipts(connectorId, question, config) : [],
       state.parked.ofKey(connectorId, request, key && textsDigest(key).hash),
-      question ? this.context.supervisor.findRow(connectorId, question) : null,
+      question ? supervisor.findRow(connectorId, question) : null,
       state.receipts.oldestMs(connectorId),
     ]);
     const deliveries = [...receipts.map(({ delivery }) => delivery), ...kept.flatMap(discarded)]
       .toSorted((a, b) => b.at.localeCompare(a.at))
       .slice(0, mostDeliveries);
+    const isElsewhere = key !== null && !stopped && !supervisor.holds(connectorId);
+    const elsewhere = isElsewhere ? statuses.status({ id: connectorId, runId }).replica : undefined;
     const held = kept.filter(({ isDiscarded }) => !isDiscarded);
     return {
       ...{ schema: request.schema, name: request.name, key: request.key },
-      ...conclude({ deliveries, parked: held, open, hours }),
+      ...conclude({ deliveries, parked: held, open, elsewhere, hours }),
       ...({ parked: held.map(({ id }) => id), deliveries, open: open && [...open] } as Pick<
         Explanation,
         "parked" | "deliveries" | "open"
