@@ -21,16 +21,16 @@ export function areConnectionsBounded({ source, sink }: PostgresSides): boolean 
   return [source.postgres, sink.postgres].some((side) => (side?.connection.max_pool_size ?? 0) > 0);
 }
 
-/** `max_pool_size` limits the connections of copies and all others together; at least one table is copied. */
+/** `max_pool_size` limits the connections of copies and all others together; at least one table is copied. A side without it limits nothing. */
 export function parallelCopies({ source, sink }: PostgresSides): number {
   if (source.postgres?.parallel_snapshots_enabled === false) return 1;
   const available = (size: number | undefined, others: number) =>
-    size ? size - others : Math.max(defaultParallelCopies, 1);
+    size ? size - others : Number.POSITIVE_INFINITY;
   const copies = Math.min(
     available(source.postgres?.connection.max_pool_size, otherConnections.source),
     available(sink.postgres?.connection.max_pool_size, otherConnections.sink),
   );
-  return Math.max(1, copies);
+  return Number.isFinite(copies) ? Math.max(1, copies) : defaultParallelCopies;
 }
 
 /** How many parts of a table each side reads at once for a comparison. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { areConnectionsBounded, parallelCopies } from "../../../src/connector/config/parallel-copies.ts";
+import { taskShares } from "../../../src/pipeline/tasks/with-stream.ts";
 import { fullConnection, postgresSink, postgresSource } from "../../support/connector-config.ts";
 
 const settings = { host: "h", port: 1, user: "u", password: "", database: "d" };
@@ -26,6 +27,32 @@ test("the number of copies is at least one, and within the connections that eith
   expect(copies(1, 0)).toBe(1);
   expect(copies(20, 10)).toBe(8);
   expect(copies(20, 10, false)).toBe(1);
+});
+
+test("a side without a bound limits nothing, and a bound that is high enough gives at least what none gives", () => {
+  expect([copies(50, 0), copies(0, 50), copies(50, 50)]).toEqual([45, 48, 45]);
+  const { source } = sides(50, 0);
+  expect(parallelCopies({ source, sink: {} })).toBe(45);
+  const shares = (...sizes: Parameters<typeof sides>) => {
+    const bounded = sides(...sizes);
+    const { limit, parallel } = taskShares({
+      parallelCopies: parallelCopies(bounded),
+      areConnectionsBounded: areConnectionsBounded(bounded),
+    });
+    return [limit, parallel];
+  };
+  expect(shares(0, 0)).toEqual([2, 2]);
+  expect([shares(12, 0), shares(0, 9), shares(12, 9)]).toEqual([
+    [2, 2],
+    [2, 2],
+    [2, 2],
+  ]);
+  expect([shares(11, 0), shares(0, 8), shares(11, 50)]).toEqual([
+    [1, 3],
+    [1, 3],
+    [1, 3],
+  ]);
+  expect(shares(50, 0)).toEqual([2, 40]);
 });
 
 test("connections are limited if either side says so", () => {
