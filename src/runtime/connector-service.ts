@@ -161,7 +161,9 @@ export class StoredConnectorService implements ConnectorService {
       case "ReInitialize":
         return { stopped: false, runId, cleanup: stored.config, resumes: false };
       case "Resume": {
-        const refusal = refusalOfResume(stored.config, this.context.statuses.status(stored), stored.resumes);
+        const { config, resumes: isAsked, cleanup, initialized } = stored;
+        const facts = { isAsked, beginsAnew: cleanup !== null || !initialized };
+        const refusal = refusalOfResume(config, this.context.statuses.status(stored), facts);
         if (refusal) throw refusal;
         return { stopped: false, runId, resumes: true };
       }

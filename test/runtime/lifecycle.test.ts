@@ -180,6 +180,7 @@ test("Resume is for a connector that has lost its slot, and once it goes on, it 
   const codeOfResume = () => codeOf(runtime.connectors.command("orders", "Resume"));
   await runtime.connectors.createOrReplace("orders", scripted("lost"), null);
   await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
   await runtime.connectors.command("orders", "Resume");
   await waitFor("it goes on", async () => {
     const stored = await runtime.state.connectors.find("orders");
@@ -189,11 +190,36 @@ test("Resume is for a connector that has lost its slot, and once it goes on, it 
   // A run that follows meets another loss as the first one did.
   await runtime.connectors.command("orders", "Restart");
   await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
-  await runtime.connectors.command("orders", "ReInitialize");
-  await statusWhere(runtime, "orders", ({ status }) => status.failed !== undefined);
   await runtime.connectors.command("orders", "Stop");
   await runtime.connectors.command("orders", "Resume");
   expect(await codeOfResume()).toBe("conflict");
+});
+
+test("Resume is refused where the next run copies everything: after ReInitialize, and at another address", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const refused = async () => {
+    await runtime.connectors.command("orders", "Stop");
+    await statusWhere(runtime, "orders", ({ state }) => state.shutdown !== undefined);
+    const resume = runtime.connectors.command("orders", "Resume");
+    expect(await resume.catch((error: unknown) => error)).toMatchObject({
+      code: "conflict",
+      message: expect.stringContaining("copies everything"),
+    });
+  };
+  const begun = () =>
+    waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await begun();
+  const moved = structuredClone(scripted("begin"));
+  if (moved.source.postgres) moved.source.postgres.connection.host = "elsewhere";
+  await runtime.connectors.command("orders", "Stop");
+  await runtime.connectors.createOrReplace("orders", moved, null);
+  await refused();
+  await runtime.connectors.command("orders", "Start");
+  await begun();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await runtime.connectors.command("orders", "ReInitialize");
+  await refused();
 });
 
 test("another source makes the connector start over, and the old source is cleaned up as soon as it is free", async () => {

@@ -41,8 +41,8 @@ function begin(
       send({ type: "ended", error: null });
       break;
     case "lost":
-      if (resumes) send({ type: "initialized", requestId: nextRequest() });
-      else send({ type: "ended", error: { code: "slot_missing", message: "The slot is gone." } });
+      send({ type: "initialized", requestId: nextRequest() });
+      if (!resumes) send({ type: "ended", error: { code: "slot_missing", message: "The slot is gone." } });
       break;
     case "begin":
       send({ type: "initialized", requestId: nextRequest() });

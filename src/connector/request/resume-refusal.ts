@@ -5,15 +5,22 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ConnectorConfig } from "../connector.ts";
 import type { ConnectorStatus } from "../status.ts";
 
-/** Null: it can. `isAsked`: it was given the command before, and has no new slot yet. */
+export interface ResumeFacts {
+  /** It was given the command before, and has no new slot yet. */
+  readonly isAsked: boolean;
+  /** Its next run has no slot and checkpoint to go on from, or may not: it makes new ones, and copies everything. */
+  readonly beginsAnew: boolean;
+}
+
+/** Null: it can. */
 export function refusalOfResume(
   config: ConnectorConfig,
   status: ConnectorStatus,
-  isAsked: boolean,
+  facts: ResumeFacts,
 ): MillraceError | null {
   const unsupported = unsupportedResume(config);
   if (unsupported !== null) return unsupported;
-  const conflict = whyNotNow(config, status, isAsked);
+  const conflict = whyNotNow(config, status, facts);
   return conflict === null ? null : new MillraceError("conflict", conflict);
 }
 
@@ -41,9 +48,18 @@ function whyUnsupported({ source, sink }: ConnectorConfig): string | null {
   return null;
 }
 
-function whyNotNow({ disabled }: ConnectorConfig, status: ConnectorStatus, isAsked: boolean): string | null {
+function whyNotNow(
+  { disabled }: ConnectorConfig,
+  status: ConnectorStatus,
+  { isAsked, beginsAnew }: ResumeFacts,
+): string | null {
   const { state, status: health, progress, last_error: lastError } = status;
   if (disabled) return "The connector is disabled: enable it first.";
+  if (beginsAnew)
+    return (
+      "There is nothing to go on from: the connector copies everything. It is new, was told to ReInitialize, or was given another host, port " +
+      "or database, which counts as another one even if the server is the same. Where it is stopped or failed, Start it."
+    );
   const lostForGood = health.failed || state.shutdown ? whatIsGone(lastError?.code) : null;
   // Also if it was asked before: the run has met this, and the next one would meet it again.
   if (lostForGood !== null) return lostForGood;

@@ -15,8 +15,8 @@ const failed = (code: string): ConnectorStatus => ({
 });
 const running: ConnectorStatus = { ...realtime, status: { heartbeat: {} } };
 const stopped: ConnectorStatus = { state: { shutdown: {} }, status: { complete: {} } };
-const refusal = (status: ConnectorStatus, isAsked = false, of = config) => {
-  const error = refusalOfResume(of, status, isAsked);
+const refusal = (status: ConnectorStatus, isAsked = false, of = config, beginsAnew = false) => {
+  const error = refusalOfResume(of, status, { isAsked, beginsAnew });
   return error && [error.code, error.message];
 };
 
@@ -55,6 +55,15 @@ describe("it is refused, with the reason", () => {
     ],
   ])("%s", (_, status, isAsked, text) => {
     expect(refusal(status, isAsked)).toEqual(["conflict", expect.stringContaining(text)]);
+  });
+
+  test.each([
+    ["is stopped", stopped],
+    ["failed at another source before", { ...stopped, ...lastError("source_replaced") }],
+    ["failed", failed("slot_missing")],
+  ])("%s, and copies everything with its next run", (_, status) => {
+    const copies = expect.stringContaining("the connector copies everything");
+    expect(refusal(status, false, config, true)).toEqual(["conflict", copies]);
   });
 
   test("is resuming", () => {

@@ -103,7 +103,7 @@ export function judgeSlot(
     return new MillraceError(
       "source_behind",
       `The source's log ends at ${slot.logEnd}, before ${describeReach(checkpoint)}: it was restored from a backup, or is ` +
-        `another server. Let the connector point to the right server, or ${way}`,
+        `another server. Let the address lead to the right server, or ${way}`,
     );
   }
   const confirmed = parseLsn(slot.confirmedFlushLsn);

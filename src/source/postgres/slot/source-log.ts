@@ -88,7 +88,7 @@ export function judgeLog(
     return new MillraceError(
       "source_replaced",
       `Another database cluster answers at the source's address (system identifier ${now.systemId} instead of ${systemId}). ` +
-        "Let the connector point to the right server, or send the command ReInitialize to copy the tables from this one.",
+        "Let the address lead to the right server, or send the command ReInitialize to copy the tables from this one.",
     );
   }
   const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
