@@ -1,13 +1,14 @@
 // The first half of validating a Postgres server, the same for a source and a sink: host name, port, TLS, connection,
 // login, version. The callers then check privileges and settings.
 
-import { lookup } from "node:dns/promises";
 import { isIP, Socket } from "node:net";
 import type { Client } from "pg";
 import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
+import { bounded } from "./bounded.ts";
+import { type Lookup, systemLookup } from "./egress.ts";
 import { closeClient, connectPostgres, destroyClient, isEncrypted, processIdOf } from "./postgres-client.ts";
 import { describePostgresError, notToPooler, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
 import { TunnelFailure } from "./tunnel-failure.ts";
@@ -28,8 +29,10 @@ export async function probePostgres(
   signal: AbortSignal,
   log: ValidationLog,
   inspect: (client: Client | null) => Promise<void>,
+  lookup: Lookup = systemLookup,
 ): Promise<void> {
-  log.record({ Network: { subtype: "DnsResolution" } }, await resolveNames(connection));
+  const names = await resolveNames(connection, (host) => resolveName(host, lookup, side, signal));
+  log.record({ Network: { subtype: "DnsResolution" } }, names);
   const way = log.failure === null ? await reach(connection, side, signal) : null;
   log.record({ Network: { subtype: "Reachability" } }, way?.finding ?? passed);
   const client = await logInBy(way, connection, side, signal, log);
@@ -91,22 +94,35 @@ const loginSteps = [{ TLS: {} }, { Connection: {} }, { Authentication: {} }] as 
 /**
  * Resolves the SSH servers' names where there is a tunnel: the database's name is resolved by the SSH server in use.
  */
-async function resolveNames({ host, tunnel }: PostgresConnection): Promise<Finding> {
-  if (!tunnel?.ssh) return await resolveName(host);
-  const findings = await Promise.all(bastionsOf(tunnel.ssh).map((bastion) => resolveName(bastion.host)));
+async function resolveNames(
+  { host, tunnel }: PostgresConnection,
+  resolve: (host: string) => Promise<Finding>,
+): Promise<Finding> {
+  if (!tunnel?.ssh) return await resolve(host);
+  const findings = await Promise.all(bastionsOf(tunnel.ssh).map((bastion) => resolve(bastion.host)));
   if (findings.some(({ type }) => type === "passed")) {
     return { type: "passed", message: "Of the SSH server; the database's name is resolved there." };
   }
   return { type: "failed", reason: "The SSH server's host name does not resolve." };
 }
 
-async function resolveName(host: string): Promise<Finding> {
+async function resolveName(
+  host: string,
+  lookup: Lookup,
+  side: PostgresSide,
+  signal: AbortSignal,
+): Promise<Finding> {
   if (isIP(host) !== 0 || host.startsWith("/")) return { type: "passed", message: "No name to resolve." };
+  const time = AbortSignal.timeout(reachTimeoutMs);
   try {
-    const addresses = await lookup(host, { all: true });
-    return { type: "passed", message: `${addresses.length} address${addresses.length === 1 ? "" : "es"}.` };
-  } catch {
-    return { type: "failed", reason: "The host name does not resolve." };
+    const { length } = await bounded(AbortSignal.any([signal, time]), () => lookup(host));
+    return { type: "passed", message: `${length} address${length === 1 ? "" : "es"}.` };
+  } catch (error) {
+    if (signal.aborted) return failedBy(failureOf(error, signal, side));
+    const problem = time.aborted
+      ? "The name server did not answer in time"
+      : "The host name does not resolve";
+    return { type: "failed", reason: `${problem}.` };
   }
 }
 
