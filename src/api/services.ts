@@ -89,9 +89,10 @@ export interface ConnectorService {
    * publication that the service created, and removes the connector: within seconds `get` throws `connector_not_found`.
    * `ForceDelete` does not wait for the source, and logs what it leaves behind. `ReInitialize` and `ReIntialize` are
    * the same. `Start` of a running connector and `Stop` of a stopped one change nothing. Throws `connector_not_found`,
-   * `conflict` while the connector is being deleted, and what `refusalOfResume` returns.
+   * `conflict` while the connector is being deleted, and what `refusalOfResume` returns. The precondition is checked as by
+   * `patch`.
    */
-  command(id: string, command: Command): Promise<void>;
+  command(id: string, command: Command, precondition?: Precondition): Promise<void>;
 
   /** The status history, oldest first, about the last 1,000 records. Throws `connector_not_found`. */
   history(id: string): Promise<readonly HistoryEntry[]>;

@@ -111,11 +111,12 @@ export class StoredConnectorService implements ConnectorService {
     });
   }
 
-  async command(id: string, command: Command): Promise<void> {
+  async command(id: string, command: Command, precondition: Precondition = unconditional): Promise<void> {
     const isDeletion = command === "Delete" || command === "ForceDelete";
     await this.#queue.run(id, async () => {
       const isThere = await this.#change(id, (stored) => {
         if (!isDeletion) refuseIfDeleted(stored);
+        requireCondition(id, stored.given, precondition);
         return this.#changeFor(command, stored);
       });
       if (!isThere) throw connectorNotFound(id);

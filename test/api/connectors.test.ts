@@ -341,6 +341,16 @@ describe("conditions", () => {
     expect((await change("PATCH", { name: "fourth" }, "*")).status).toBe(200);
   });
 
+  test("If-Match deletes what was seen, and nothing else", async () => {
+    const remove = (ifMatch: string) => api.call("DELETE", path, undefined, { "if-match": ifMatch });
+    const seen = await tag();
+    await api.call("PATCH", path, { name: "second" });
+    expect(await remove(seen)).toMatchObject({ status: 412, body: { code: "precondition_failed" } });
+    expect((await api.call("GET", path)).body.connector.name).toBe("second");
+    expect((await remove(await tag())).status).toBe(204);
+    expect((await remove("*")).status).toBe(404);
+  });
+
   test("a proxy may have made the ETag weak, or written its compression into it", async () => {
     for (const form of [(text: string) => `W/${text}`, (text: string) => text.replace(/"$/, '-gzip"')])
       expect((await api.call("PATCH", path, {}, { "if-match": form(await tag()) })).status).toBe(200);

@@ -194,8 +194,9 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
       requireCondition(id, given, precondition);
       return shown(put(patchConnector(given, patch)));
     },
-    command: async (id, command) => {
+    command: async (id, command, precondition = unconditional) => {
       const found = find(stored, id);
+      requireCondition(id, found.given, precondition);
       if (command === "Delete" || command === "ForceDelete") stored.delete(id);
       else if (command === "Stop")
         found.record.status = { state: { shutdown: {} }, status: { complete: {} } };

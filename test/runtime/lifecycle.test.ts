@@ -121,6 +121,8 @@ test("of calls at once that demand what only one finds, one counts", async () =>
   expect(await codes([connectors.createOrReplace("orders", body("e"), null, seen)])).toEqual([
     "precondition_failed",
   ]);
+  expect(await codes([connectors.command("orders", "Delete", seen)])).toEqual(["precondition_failed"]);
+  expect((await connectors.get("orders")).connector.name).toBe("a2");
 });
 
 test("a second id with the same slot name, and a clone of an unknown connector, are refused", async () => {

@@ -34,7 +34,7 @@ const details = {
     operationId: "deleteConnector",
     tags,
     summary: "Delete a connector",
-    description: "The same as the command `Delete`.",
+    description: "The same as the command `Delete`. With `If-Match` it deletes only what you have seen: 412.",
   },
 };
 
@@ -82,14 +82,16 @@ export function connectorRoutes(connectors: ConnectorService) {
     )
     .delete(
       "/connectors/:connector_id",
-      async ({ params, set }) => {
-        await connectors.command(knownConnectorId(params.connector_id), "Delete");
+      async ({ params, headers, set }) => {
+        const id = knownConnectorId(params.connector_id);
+        await connectors.command(id, "Delete", preconditionOf(headers));
         set.status = 204;
       },
       {
         params: ConnectorPath,
+        headers: ConditionHeaders,
         query: NoQuery,
-        response: { 204: EmptyBody, ...problems(404) },
+        response: { 204: EmptyBody, ...problems(404, 412, 422) },
         detail: details.deleteConnector,
       },
     );
