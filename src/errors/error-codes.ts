@@ -204,6 +204,11 @@ export const resumableCodes: ReadonlySet<string> = new Set<ErrorCode>([
   "source_behind",
 ]);
 
+/** Whether it is the source that has failed, of whatever kind. */
+export function isOfSource(code: ErrorCode): boolean {
+  return /^(?:source_|wal_|slots?_|walsenders_|publication_|table_|protocol_)/.test(code);
+}
+
 /** Whether it is the sink that has failed, of whatever kind. */
 export function isOfSink(code: ErrorCode): boolean {
   return /^(?:sink_|webhook_|kafka_|parking_full$|invalid_topic_name$)/.test(code);

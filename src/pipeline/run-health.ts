@@ -55,7 +55,7 @@ export class RunHealth {
 
   setAside(tables: readonly SetAsideTable[]): void {
     this.reporter.setAside(tables);
-    const isNews = this.#warnings.set("tables set aside", describeSetAside(tables));
+    const isNews = this.#warnings.set("sink tables set aside", describeSetAside(tables));
     if (isNews) this.goOn();
   }
 
@@ -68,6 +68,11 @@ export class RunHealth {
   /** Reports that the run goes on, with its active warnings. */
   goOn(): void {
     const reason = this.#warnings.text;
-    this.#report(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
+    const { areOfSink } = this.#warnings;
+    this.#report(
+      reason === null
+        ? { kind: "heartbeat" }
+        : { kind: "warning", reason, ...(areOfSink && { isOfSink: true }) },
+    );
   }
 }

@@ -16,8 +16,9 @@ export type Phase =
 
 export type PhaseHealth =
   | { readonly kind: "start" | "heartbeat" | "complete" }
-  | { readonly kind: "warning"; readonly reason: string }
-  /** `inMs`: when the next attempt follows, where that is known. */
+  /** `isOfSink`: it is about the sink alone. */
+  | { readonly kind: "warning"; readonly reason: string; readonly isOfSink?: true }
+  /** Of the sink. `inMs`: when the next attempt follows, where that is known. */
   | { readonly kind: "retry"; readonly attempt: number; readonly reason: string; readonly inMs?: number };
 
 /** Counters since the attempt began, and gauges of now. */

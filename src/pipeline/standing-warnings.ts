@@ -1,4 +1,4 @@
-// The active warnings of a run: one text per topic, until it is over.
+// The active warnings of a run: one text per topic, until it is over. The topics of the sink begin with "sink ".
 
 export class StandingWarnings {
   readonly #reasons = new Map<string, string>();
@@ -9,6 +9,11 @@ export class StandingWarnings {
     if (reason === null) this.#reasons.delete(topic);
     else this.#reasons.set(topic, reason);
     return isNews;
+  }
+
+  /** Whether all of them are about the sink. */
+  get areOfSink(): boolean {
+    return this.#reasons.size > 0 && [...this.#reasons.keys()].every((topic) => topic.startsWith("sink "));
   }
 
   /** All warnings, in the order in which their topics appeared; null: there is none. */

@@ -3,7 +3,9 @@
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ParkedMessage } from "../connector/parking.ts";
+import type { HistoryComponent } from "../connector/status.ts";
 import type { Term } from "../connector/term.ts";
+import { isOfSink, isOfSource } from "../errors/error-codes.ts";
 import { leaseLost } from "../errors/lease-lost.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
@@ -67,9 +69,15 @@ export function superviseRun(
       board.failed(id, runId, error);
       board.tables.refused(id, runId, error.table, error.message);
       context.attemptFailed?.(id);
-      board.reportHealth(id, runId, "Connector", health, inMs);
+      board.reportHealth(id, runId, componentOf(error), health, inMs);
     },
   });
+}
+
+/** Whose failure it is. */
+function componentOf({ code }: MillraceError): HistoryComponent {
+  if (isOfSink(code)) return "Target";
+  return isOfSource(code) ? "Source" : "Connector";
 }
 
 function attemptChanged(

@@ -28,8 +28,8 @@ interface Entry {
   setAside: readonly SetAsideTable[];
   /** When the next round begins; null: not known, or a round is under way. */
   nextSnapshotAt: Date | null;
-  /** The last recorded status by component, as JSON: only a different one is recorded. */
-  readonly recorded: Map<HistoryComponent, string>;
+  /** The last recorded status and its component, as JSON: only a different one is recorded. Null: there is none. */
+  recorded: string | null;
   readonly throttle: StatusThrottle;
   /** Records a throttled status later, unless another status comes first. */
   deferred: ReturnType<typeof setTimeout> | undefined;
@@ -79,11 +79,11 @@ export class StatusBoard implements AsyncDisposable {
    */
   begin(connectorId: string, runId: string): void {
     const entry = this.#entry(connectorId, runId);
-    if (entry.runId === runId && entry.recorded.size > 0) return;
+    if (entry.runId === runId && entry.recorded !== null) return;
     entry.runId = runId;
     entry.measurement.runBegan();
     entry.lastError = null;
-    entry.recorded.clear();
+    entry.recorded = null;
     entry.throttle.clear();
     cancelDeferred(entry);
     this.report(connectorId, runId, "Connector", starting);
@@ -111,7 +111,7 @@ export class StatusBoard implements AsyncDisposable {
     if (!isSameRetry) entry.retry = null;
     for (const watch of this.#watches) watch.reported?.(connectorId, status);
     cancelDeferred(entry);
-    const isKnown = isSameRetry || entry.recorded.get(component) === JSON.stringify(status);
+    const isKnown = isSameRetry || entry.recorded === JSON.stringify([component, status]);
     if (!isKnown) this.#recordNew(connectorId, entry, component, status);
   }
 
@@ -125,7 +125,7 @@ export class StatusBoard implements AsyncDisposable {
     }
     const { retry } = status.status;
     if (retry) entry.retry = JSON.stringify(retry);
-    entry.recorded.set(component, JSON.stringify(status));
+    entry.recorded = JSON.stringify([component, status]);
     this.#record(connectorId, entry.runId, component, status);
   }
 
@@ -307,7 +307,7 @@ export class StatusBoard implements AsyncDisposable {
     const entry: Entry = {
       ...{ runId, status: starting, measurement: new RunMeasurement() },
       ...{ lastError: null, retry: null, nextAttemptAt: null, setAside: [], nextSnapshotAt: null },
-      ...{ recorded: new Map(), throttle: new StatusThrottle(this.#throttleMs), deferred: undefined },
+      ...{ recorded: null, throttle: new StatusThrottle(this.#throttleMs), deferred: undefined },
     };
     this.#entries.set(connectorId, entry);
     return entry;

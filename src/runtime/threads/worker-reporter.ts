@@ -15,7 +15,7 @@ export function workerReporter(main: Main, slot: string): RunReporter {
     phase(phase, health) {
       const status: Status = { state: stateOf(phase, slot), status: healthOf(health) };
       const nextAttempt = health.kind === "retry" && health.inMs !== undefined && { retryInMs: health.inMs };
-      main.send({ type: "status", component: componentOf(phase), status, ...nextAttempt });
+      main.send({ type: "status", component: componentOf(phase, health), status, ...nextAttempt });
     },
     async initialized() {
       await main.request({ type: "initialized" });
@@ -85,7 +85,8 @@ function stateOf(phase: Phase, slot: string): Status["state"] {
   }
 }
 
-function componentOf(phase: Phase): HistoryComponent {
+function componentOf(phase: Phase, health: PhaseHealth): HistoryComponent {
+  if (health.kind === "retry" || (health.kind === "warning" && health.isOfSink)) return "Target";
   return phase.name === "initialize" ? "Connector" : "Source";
 }
 
