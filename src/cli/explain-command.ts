@@ -16,7 +16,7 @@ export async function explainRow(
   const { schema, name } = parseTableName(table);
   if (!key.trimStart().startsWith("{"))
     throw new CommandFailure(`The key is a JSON object of the key's columns, as '{"id":7}'.`);
-  const query = new URLSearchParams({ schema, name, key });
+  const query = new URLSearchParams({ schema, table: name, key });
   const { body } = await client.call<Explanation>("GET", `${connectorPath(connector)}/explain?${query}`);
   if (json) return printJson(terminal, body);
   for (const line of explanationLines(body, terminal.width)) terminal.print(line);

@@ -13,7 +13,7 @@ let stage: ParkingStage;
 beforeAll(async () => {
   stage = await ParkingStage.start();
   await stage.parkRows("hooks");
-  const path = `/api/v1/connectors/hooks/explain?name=orders&key=${encodeURIComponent('{"id":9}')}`;
+  const path = `/api/v1/connectors/hooks/explain?table=orders&key=${encodeURIComponent('{"id":9}')}`;
   await waitFor("the receipt", async () => {
     const response = await stage.console.api.request("GET", path);
     return ((await response.json()) as { state?: string }).state === "Delivered";
@@ -23,7 +23,7 @@ afterAll(() => stage?.[Symbol.asyncDispose]());
 
 async function find(page: Page, key: string, table = "orders"): Promise<void> {
   await loaded(page);
-  await replaceText(page, "name", table);
+  await replaceText(page, "table", table);
   await replaceText(page, "key", key);
   await press(page, "form [type=submit]");
 }
@@ -55,7 +55,7 @@ test("a key or a table that is wrong is told at its field, which gets the focus"
   const wrong: readonly (readonly [field: string, key: string, table: string])[] = [
     ["key", "id = 7", "orders"],
     ["key", '{"number":7}', "orders"],
-    ["name", '{"id":7}', "nothing"],
+    ["table", '{"id":7}', "nothing"],
   ];
   for (const [field, key, table] of wrong) {
     await find(page, key, table);

@@ -189,7 +189,7 @@ test("what became of a row", async () => {
   const connector = v1.connectors({ connector_id: "explained" });
   const webhook = { webhook: { url: "http://127.0.0.1:9" } };
   await connector.post({ id: "explained", source: source(), sink: webhook, disabled: true });
-  const query = { schema: "public", name: "orders", key: '{"id":7}' };
+  const query = { schema: "public", table: "orders", key: '{"id":7}' };
   expect(seen(await connector.explain.get({ query })).data).toMatchObject({ state: "Unknown", open: null });
   expect(seen(await connector.explain.get({ query: { ...query, key: "[7]" } })).status).toBe(422);
   expect(seen(await connector.delete()).status).toBe(204);

@@ -173,7 +173,7 @@ const keyOf = ({ headers }: TopicMessage) =>
 const explain = (id: string, row: number) =>
   api.call<Explanation>(
     "GET",
-    `/api/v1/connectors/${id}/explain?${new URLSearchParams({ name: id, key: JSON.stringify({ id: row }) })}`,
+    `/api/v1/connectors/${id}/explain?${new URLSearchParams({ table: id, key: JSON.stringify({ id: row }) })}`,
   );
 
 /** What is told of a row is what a consumer finds. */

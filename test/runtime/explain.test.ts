@@ -97,7 +97,7 @@ async function create(
 }
 
 async function ask(id: string, name: string, key: unknown): Promise<{ status: number; body: Explanation }> {
-  const query = new URLSearchParams({ name, key: JSON.stringify(key) });
+  const query = new URLSearchParams({ table: name, key: JSON.stringify(key) });
   const response = await fetch(`${service.url}/api/v1/connectors/${id}/explain?${query}`);
   return { status: response.status, body: (await response.json()) as Explanation };
 }
@@ -169,9 +169,9 @@ test("a row that was not there is not guessed at; what does not fit is refused a
     const { status, body } = await ask("life", name, key);
     return [status, (body as unknown as { errors: { path: string }[] }).errors.map(({ path }) => path)];
   };
-  expect(await errors("nowhere", { id: 1 })).toEqual([422, ["/name"]]);
-  expect(await errors("aside", { id: 1 })).toEqual([422, ["/name"]]);
-  expect(await errors("keyless", { v: 1 })).toEqual([422, ["/name"]]);
+  expect(await errors("nowhere", { id: 1 })).toEqual([422, ["/table"]]);
+  expect(await errors("aside", { id: 1 })).toEqual([422, ["/table"]]);
+  expect(await errors("keyless", { v: 1 })).toEqual([422, ["/table"]]);
   expect(await errors("t", { id: "x" })).toEqual([422, ["/key/id"]]);
   expect(await errors("t", { no: 1 })).toEqual([422, ["/key/no", "/key/id"]]);
   expect(await errors("t", [1])).toEqual([422, ["/key"]]);

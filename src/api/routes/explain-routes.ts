@@ -24,10 +24,10 @@ const ExplainQuery = strictObject({
     Type.String({
       minLength: 1,
       pattern: patternWithoutNul,
-      description: "Of the table. Left out: `public`.",
+      description: "The table's schema. Left out: `public`.",
     }),
   ),
-  name: Type.String({ minLength: 1, pattern: patternWithoutNul, description: "Of the table." }),
+  table: Type.String({ minLength: 1, pattern: patternWithoutNul, description: "Its name." }),
   key: Type.String({
     minLength: 2,
     maxLength: 65_536,
@@ -39,7 +39,7 @@ export function explainRoutes(explain: ExplainService) {
   return new Elysia({ name: "explain-routes", prefix: "/api/v1", normalize: false }).get(
     "/connectors/:connector_id/explain",
     async ({ params, query }) => {
-      const { schema = "public", name, key } = query;
+      const { schema = "public", table: name, key } = query;
       const request = { schema, name, key: keyOf(key) };
       return await explain.explain(knownConnectorId(params.connector_id), request);
     },

@@ -106,7 +106,7 @@ function textsOf({ schema, name, key }: ExplainRequest, tables: readonly Receipt
   if (!table) throw notCarried(schema, name);
   if (table.key.length === 0) {
     const message = "the table has no key: nothing tells which of its rows a request had";
-    throw invalidRequest([{ path: "/name", message }]);
+    throw invalidRequest([{ path: "/table", message }]);
   }
   const read = keyTexts(table.key, key);
   if (read.kind === "unfit") throw invalidRequest([...read.violations]);
@@ -139,7 +139,7 @@ function knownSince(oldestMs: number | null, hours: number, nowMs: number): stri
 
 function notCarried(schema: string, name: string): MillraceError {
   return invalidRequest([
-    { path: "/name", message: `the connector does not carry a table ${name} in schema ${schema}` },
+    { path: "/table", message: `the connector does not carry a table ${name} in schema ${schema}` },
   ]);
 }
 

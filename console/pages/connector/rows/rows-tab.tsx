@@ -14,7 +14,7 @@ import { moments, stateTones } from "./explained.ts";
 
 interface Question {
   readonly schema: string;
-  readonly name: string;
+  readonly table: string;
   readonly key: string;
 }
 
@@ -22,7 +22,7 @@ interface Question {
 export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
   const { api } = useConsole();
   const { id, limits } = entry.connector;
-  const [question, setQuestion] = useState<Question>({ schema: "public", name: "", key: "" });
+  const [question, setQuestion] = useState<Question>({ schema: "public", table: "", key: "" });
   const [found, setFound] = useState<Explanation | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
@@ -71,9 +71,9 @@ export function RowsTab({ entry }: { readonly entry: GivenConnector }) {
             onValue={(schema) => change({ schema })}
           />
           <TextField
-            {...{ label: "Table", name: "name", required: true, error: problems?.name ?? null }}
-            value={question.name}
-            onValue={(name) => change({ name })}
+            {...{ label: "Table", name: "table", required: true, error: problems?.table ?? null }}
+            value={question.table}
+            onValue={(table) => change({ table })}
           />
         </div>
         <TextField
@@ -104,7 +104,7 @@ function problemsOf(error: unknown): Partial<Question> | null {
   const found: Partial<Record<keyof Question, string>> = {};
   for (const { path, message } of error.fields) {
     const [, field = "", ...rest] = path.split("/");
-    if (field !== "schema" && field !== "name" && field !== "key") return null;
+    if (field !== "schema" && field !== "table" && field !== "key") return null;
     const text = rest.length > 0 ? `${rest.join("/")}: ${message}` : message;
     found[field] = found[field] ? `${found[field]}; ${text}` : text;
   }
