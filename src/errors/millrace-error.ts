@@ -24,16 +24,24 @@ export class MillraceError extends Error {
   readonly violations: readonly Violation[];
   /** Null: the error is not about one table's rows. */
   readonly table: RefusedTable | null;
+  /** SQL that would help, each statement without a semicolon. The message has it too. */
+  readonly commands: readonly string[];
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; violations?: readonly Violation[]; table?: RefusedTable | null } = {},
+    options: {
+      cause?: unknown;
+      violations?: readonly Violation[];
+      table?: RefusedTable | null;
+      commands?: readonly string[];
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.violations = options.violations ?? [];
     this.table = options.table ?? null;
+    this.commands = options.commands ?? [];
   }
 
   get status(): number {

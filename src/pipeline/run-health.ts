@@ -48,9 +48,9 @@ export class RunHealth {
     }
   }
 
-  warn(topic: string, reason: string | null): void {
+  warn(topic: string, reason: string | null, commands: readonly string[] = []): void {
     // A warning that is not new must not hide that the run is retrying.
-    if (this.#warnings.set(topic, reason)) this.goOn();
+    if (this.#warnings.set(topic, reason, commands)) this.goOn();
   }
 
   setAside(tables: readonly SetAsideTable[]): void {
@@ -67,12 +67,14 @@ export class RunHealth {
 
   /** Reports that the run goes on, with its active warnings. */
   goOn(): void {
-    const reason = this.#warnings.text;
-    const { areOfSink } = this.#warnings;
+    const { text: reason, areOfSink, commands } = this.#warnings;
     this.#report(
       reason === null
         ? { kind: "heartbeat" }
-        : { kind: "warning", reason, ...(areOfSink && { isOfSink: true }) },
+        : {
+            ...{ kind: "warning", reason, ...(areOfSink && { isOfSink: true }) },
+            ...(commands.length > 0 && { commands }),
+          },
     );
   }
 }

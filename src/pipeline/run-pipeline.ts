@@ -86,7 +86,7 @@ class PipelineRun {
     );
     using states = new TableStates((report) => reporter.tables(report), this.#counted);
     await using source = request.makeSource({
-      warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
+      warning: (topic, reason, commands) => this.#health.warn(`source ${topic}`, reason, commands),
     });
     using logWatch = new LogWatch(
       source,

@@ -17,7 +17,13 @@ export type Phase =
 export type PhaseHealth =
   | { readonly kind: "start" | "heartbeat" | "complete" }
   /** `isOfSink`: it is about the sink alone. */
-  | { readonly kind: "warning"; readonly reason: string; readonly isOfSink?: true }
+  | {
+      readonly kind: "warning";
+      readonly reason: string;
+      readonly isOfSink?: true;
+      /** SQL that would help, each statement without a semicolon. */
+      readonly commands?: readonly string[];
+    }
   /** Of the sink. `inMs`: when the next attempt follows, where that is known. */
   | { readonly kind: "retry"; readonly attempt: number; readonly reason: string; readonly inMs?: number };
 

@@ -2,13 +2,19 @@
 
 export class StandingWarnings {
   readonly #reasons = new Map<string, string>();
+  readonly #commands = new Map<string, readonly string[]>();
 
-  /** Null: the warning is over. Returns whether something changed. */
-  set(topic: string, reason: string | null): boolean {
+  /** Null: the warning is over. `commands`: SQL that would help. Returns whether something changed. */
+  set(topic: string, reason: string | null, commands: readonly string[] = []): boolean {
+    this.#commands.set(topic, reason === null ? [] : commands);
     const isNews = this.#reasons.get(topic) !== (reason ?? undefined);
     if (reason === null) this.#reasons.delete(topic);
     else this.#reasons.set(topic, reason);
     return isNews;
+  }
+
+  get commands(): readonly string[] {
+    return [...this.#commands.values()].flat();
   }
 
   /** Whether all of them are about the sink. */

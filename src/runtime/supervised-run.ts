@@ -3,7 +3,7 @@
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ParkedMessage } from "../connector/parking.ts";
-import type { HistoryComponent } from "../connector/status.ts";
+import { type HistoryComponent, withCommands } from "../connector/status.ts";
 import type { Term } from "../connector/term.ts";
 import { isOfSink, isOfSource } from "../errors/error-codes.ts";
 import { leaseLost } from "../errors/lease-lost.ts";
@@ -69,7 +69,8 @@ export function superviseRun(
       board.failed(id, runId, error);
       board.tables.refused(id, runId, error.table, error.message);
       context.attemptFailed?.(id);
-      board.reportHealth(id, runId, componentOf(error), health, inMs);
+      const state = withCommands(board.status(id).state, error.commands);
+      board.report(id, runId, componentOf(error), { state, status: health }, inMs);
     },
   });
 }

@@ -126,5 +126,5 @@ export interface DroppedBy extends Pick<SourceContext, "owner" | "term"> {
 
 export interface SourceEvents {
   /** Something people should know that does not stop the run. The last reason of a topic counts. Null: it is over. */
-  warning(topic: string, reason: string | null): void;
+  warning(topic: string, reason: string | null, commands?: readonly string[]): void;
 }

@@ -301,9 +301,9 @@ export class PipelineRig implements AsyncDisposable {
 
   #noting(events: SourceEvents): SourceEvents {
     return {
-      warning: (topic, reason) => {
+      warning: (topic, reason, commands) => {
         if (topic === "silent changes") this.silentChanges = reason ?? "";
-        events.warning(topic, reason);
+        events.warning(topic, reason, commands);
       },
     };
   }

@@ -29,7 +29,7 @@ function toWire(error: unknown): WireError {
   return { code, message };
 }
 
-export function fromWire({ code, message, stack, table }: WireError): MillraceError {
-  if (stack === undefined) return new MillraceError(code, message, { ...(table && { table }) });
+export function fromWire({ code, message, stack, table, commands = [] }: WireError): MillraceError {
+  if (stack === undefined) return new MillraceError(code, message, { commands, ...(table && { table }) });
   return new MillraceError(code, message, { cause: Object.assign(new Error(message), { stack }) });
 }

@@ -4,7 +4,7 @@
 import type { Position } from "../../change/checkpoint.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import { unsupportedResume } from "../../connector/request/resume-refusal.ts";
-import type { HistoryComponent, Status } from "../../connector/status.ts";
+import { type HistoryComponent, type Status, withCommands } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
@@ -78,6 +78,8 @@ export class RunLoop {
   #isOver = false;
   /** The last failure, shown until an attempt gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
+  /** SQL that would help against the failure that is retried. */
+  #commands: readonly string[] = [];
   /** How many steps of its beginning the last attempt reached; Infinity: all of them. An attempt that reaches more has got further. */
   #stepsBeforeFailure = 0;
   /** Rows were refused. The next attempt begins with them: it has got further only once something is durable. */
@@ -188,6 +190,7 @@ export class RunLoop {
       }
       // A single change of the stream's form is no failure.
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
+      this.#commands = error.commands;
       this.#retry = { retry: { attempt: decision.attempt, reason: error.message } };
       this.#isRefused = hasBegun && refusals.has(error.code);
       this.context.failed(error, this.#retry, decision.delayMs);
@@ -279,7 +282,8 @@ export class RunLoop {
   #underRetry(status: Status): Status {
     const { start, heartbeat, warning } = status.status;
     const isNoNews = start || heartbeat || warning;
-    return this.#retry && isNoNews ? { state: status.state, status: this.#retry } : status;
+    if (!this.#retry || !isNoNews) return status;
+    return { state: withCommands(status.state, this.#commands), status: this.#retry };
   }
 
   #wentOn(): void {

@@ -163,6 +163,8 @@ export interface WireError {
   readonly message: string;
   /** See `MillraceError.table`. */
   readonly table?: RefusedTable;
+  /** See `MillraceError.commands`. */
+  readonly commands?: readonly string[];
   /** For the log, if the error is not one of ours: without it a fault in a worker could not be found. */
   readonly stack?: string;
 }

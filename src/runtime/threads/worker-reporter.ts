@@ -1,7 +1,12 @@
 // Translates a pipeline's reports into messages and status objects for the main thread.
 
 import { formatLsn } from "../../change/lsn.ts";
-import type { HistoryComponent, SetAsideTable as SetAsideStatus, Status } from "../../connector/status.ts";
+import {
+  type HistoryComponent,
+  type SetAsideTable as SetAsideStatus,
+  type Status,
+  withCommands,
+} from "../../connector/status.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, Phase, PhaseHealth, RunReporter } from "../../pipeline/run-reporter.ts";
 import type { SetAsideTable } from "../../sink/sink-events.ts";
@@ -13,7 +18,9 @@ type Main = MainThreadChannel<FromReplicationWorker>;
 export function workerReporter(main: Main, slot: string): RunReporter {
   return {
     phase(phase, health) {
-      const status: Status = { state: stateOf(phase, slot), status: healthOf(health) };
+      const commands = (health.kind === "warning" && health.commands) || [];
+      const state = withCommands(stateOf(phase, slot), commands);
+      const status: Status = { state, status: healthOf(health) };
       const nextAttempt = health.kind === "retry" && health.inMs !== undefined && { retryInMs: health.inMs };
       main.send({ type: "status", component: componentOf(phase, health), status, ...nextAttempt });
     },
@@ -65,11 +72,15 @@ export function offeredTask(
 }
 
 export function wireError(error: unknown): WireError {
-  const { code, message, cause, table } = toMillraceError(error);
+  const { code, message, cause, table, commands } = toMillraceError(error);
   // Our own errors explain themselves. The stack of another error is for the log; of a server's error it might quote a
   // value.
   const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
-  return { code, message, ...(table && { table }), ...(stack === undefined ? {} : { stack }) };
+  return {
+    ...{ code, message, ...(table && { table }) },
+    ...(commands.length > 0 && { commands }),
+    ...(stack === undefined ? {} : { stack }),
+  };
 }
 
 function stateOf(phase: Phase, slot: string): Status["state"] {

@@ -179,10 +179,10 @@ export const bookkeepingTables: readonly BookkeepingTable[] = [
 
 /** All of these columns in one statement: each one locks the table by itself. */
 export function addColumns(table: string, columns: readonly string[]): string {
-  return `alter table millrace.${table} ${columns.map((column) => `add column if not exists ${column}`).join(", ")};`;
+  return `alter table millrace.${table} ${columns.map((column) => `add column if not exists ${column}`).join(", ")}`;
 }
 
 /** The whole table, as this version needs it. */
 export function createTable({ name, create, added }: BookkeepingTable): string {
-  return added.length === 0 ? `${create};` : `${create}; ${addColumns(name, added)}`;
+  return added.length === 0 ? `${create};` : `${create}; ${addColumns(name, added)};`;
 }

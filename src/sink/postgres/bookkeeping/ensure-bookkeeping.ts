@@ -98,9 +98,11 @@ async function createTables(client: Client): Promise<void> {
 function notOurs({ user }: Client, lacking: readonly Lacking[]): MillraceError {
   const others = lacking.filter(({ table }) => !table.isOurs);
   const owners = [...new Set(others.map(({ table }) => table.owner))].join(" and ");
+  const commands = others.map(sqlOf);
   return new MillraceError(
     "sink_permission_denied",
     `Role ${user} may not add the columns that this version needs to millrace's own tables. Let their owner ${owners}, or a ` +
-      `superuser, run: ${others.map(sqlOf).join(" ")}`,
+      `superuser, run: ${commands.join("; ")};`,
+    { commands },
   );
 }

@@ -22,23 +22,23 @@ export function describeDenial(
   const described = describePostgresError(error, "sink");
   const where = target === null ? "" : `Table ${qualifiedName(target)}: `;
   const sql = remedy(error.message, escapeIdentifier(user ?? ""), target);
-  const run = sql === null ? "" : ` Run: ${sql}`;
-  return new MillraceError(described.code, `${where}${described.message}${run}`, { cause: error });
+  const run = sql === null ? "" : ` Run: ${sql};`;
+  const commands = sql === null ? [] : [sql];
+  return new MillraceError(described.code, `${where}${described.message}${run}`, { cause: error, commands });
 }
 
 /** Null: the message is in another language, or does not say which privilege is missing. */
 function remedy(message: string, role: string, target: TargetName | null): string | null {
   const schema = /^permission denied for schema (.+)$/s.exec(message)?.[1];
-  if (schema !== undefined) return `GRANT USAGE, CREATE ON SCHEMA ${escapeIdentifier(schema)} TO ${role};`;
+  if (schema !== undefined) return `GRANT USAGE, CREATE ON SCHEMA ${escapeIdentifier(schema)} TO ${role}`;
   const database = /^permission denied .*database "?(.+?)"?$/s.exec(message)?.[1];
   if (database !== undefined)
-    return `GRANT CREATE, TEMPORARY ON DATABASE ${escapeIdentifier(database)} TO ${role};`;
-  if (/row-level security/.test(message)) return `ALTER ROLE ${role} BYPASSRLS;`;
+    return `GRANT CREATE, TEMPORARY ON DATABASE ${escapeIdentifier(database)} TO ${role}`;
+  if (/row-level security/.test(message)) return `ALTER ROLE ${role} BYPASSRLS`;
   // A trigger may have met another table than the one that was written to.
   const table = /^(?:permission denied for|must be owner of) table (.+)$/s.exec(message)?.[1];
   if (table === undefined || (target && table !== target.name)) return null;
-  if (message.startsWith("must be owner"))
-    return target && `ALTER TABLE ${sqlName(target)} OWNER TO ${role};`;
-  if (target) return `GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ${sqlName(target)} TO ${role};`;
-  return `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA millrace TO ${role};`;
+  if (message.startsWith("must be owner")) return target && `ALTER TABLE ${sqlName(target)} OWNER TO ${role}`;
+  if (target) return `GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ${sqlName(target)} TO ${role}`;
+  return `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA millrace TO ${role}`;
 }

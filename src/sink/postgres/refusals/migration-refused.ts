@@ -9,13 +9,13 @@ export class MigrationRefused extends MillraceError {
   constructor(
     /** The reason, without the commands. */
     readonly why: string,
-    /** The SQL that makes the change, without semicolons. */
-    readonly commands: readonly string[],
+    /** The SQL that makes the change. */
+    commands: readonly string[],
     /** The column at the sink that must take null; null: the change is another one. */
     readonly column: string | null = null,
     cause?: unknown,
   ) {
     const sql = commands.map((command) => `${command};`).join(" ");
-    super("sink_schema_mismatch", sql === "" ? why : `${why} Run: ${sql}`, { cause });
+    super("sink_schema_mismatch", sql === "" ? why : `${why} Run: ${sql}`, { cause, commands });
   }
 }

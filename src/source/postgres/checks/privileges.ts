@@ -16,9 +16,10 @@ const maxTables = 100;
 /** `error`; if the role may not open a replication connection, an error with the SQL. */
 export function describeReplicationDenial(error: unknown, user: string): unknown {
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return error;
+  const sql = `ALTER ROLE ${escapeIdentifier(user)} REPLICATION`;
   return denied(
-    `Role ${user} may not replicate: ALTER ROLE ${escapeIdentifier(user)} REPLICATION; ` +
-      "(on a managed server, GRANT its replication role instead).",
+    `Role ${user} may not replicate: ${sql}; (on a managed server, GRANT its replication role instead).`,
+    [sql],
     error,
   );
 }
@@ -28,16 +29,18 @@ export function describeReadDenial(error: unknown, user: string, table: TableNam
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return null;
   const role = escapeIdentifier(user);
   if (/row-level security/.test(String(error))) {
+    const sql = `ALTER ROLE ${role} BYPASSRLS`;
     return denied(
-      `A row-level security policy hides rows of ${sqlName(table)} from role ${user}: ALTER ROLE ${role} BYPASSRLS;`,
+      `A row-level security policy hides rows of ${sqlName(table)} from role ${user}: ${sql};`,
+      [sql],
       error,
     );
   }
-  return denied(
-    `Role ${user} may not read ${sqlName(table)}: GRANT USAGE ON SCHEMA ${escapeIdentifier(table.schema)} TO ${role}; ` +
-      `GRANT SELECT ON ${sqlName(table)} TO ${role};`,
-    error,
-  );
+  const grants = [
+    `GRANT USAGE ON SCHEMA ${escapeIdentifier(table.schema)} TO ${role}`,
+    `GRANT SELECT ON ${sqlName(table)} TO ${role}`,
+  ];
+  return denied(`Role ${user} may not read ${sqlName(table)}: ${grants.join("; ")};`, grants, error);
 }
 
 interface PublicationRights {
@@ -95,11 +98,11 @@ export async function describePublicationDenial(
   viaRoot: boolean,
 ): Promise<MillraceError> {
   if (sqlStateOf(error) === sqlState.readOnlyTransaction) {
+    const sql = ownersPublication(tables, viaRoot);
     return new MillraceError(
       "publication_missing",
-      "The source is a standby, where no publication can be made. Make one at its primary, and name it in publication_name: " +
-        ownersPublication(tables, viaRoot),
-      { cause: error },
+      `The source is a standby, where no publication can be made. Make one at its primary, and name it in publication_name: ${sql};`,
+      { cause: error, commands: [sql] },
     );
   }
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return describePostgresError(error, "source");
@@ -108,7 +111,8 @@ export async function describePublicationDenial(
   const { rows } = await client.query<PublicationRights>(rightsQuery);
   const rights = rows[0];
   if (!rights) throw new Error("a query without FROM gave no row");
-  return denied(publicationRemedy(rights, unpublishable, tables, viaRoot), error);
+  const { text, commands } = publicationRemedy(rights, unpublishable, tables, viaRoot);
+  return denied(text, commands, error);
 }
 
 function publicationRemedy(
@@ -116,28 +120,27 @@ function publicationRemedy(
   unpublishable: readonly UnpublishableTable[],
   tables: readonly PublishableTable[],
   viaRoot: boolean,
-): string {
-  const role = escapeIdentifier(rights.user);
+): { readonly text: string; readonly commands: readonly string[] } {
+  const { user, database } = rights;
   if (unpublishable.length === 0 && !rights.mayCreate) {
-    return (
-      `Role ${rights.user} may not make a publication in this database: ` +
-      `GRANT CREATE ON DATABASE ${escapeIdentifier(rights.database)} TO ${role};`
-    );
+    const sql = `GRANT CREATE ON DATABASE ${escapeIdentifier(database)} TO ${escapeIdentifier(user)}`;
+    return { text: `Role ${user} may not make a publication in this database: ${sql};`, commands: [sql] };
   }
   if (unpublishable.length === 0) {
-    return (
-      `The connector's publication belongs to another role than ${rights.user}: log in as that role, or let it run ` +
-      `DROP PUBLICATION, and begin anew with the command ReInitialize.`
-    );
+    const text =
+      `The connector's publication belongs to another role than ${user}: log in as that role, or let it run ` +
+      `DROP PUBLICATION, and begin anew with the command ReInitialize.`;
+    return { text, commands: [] };
   }
-  return (
-    `Role ${rights.user} may not publish every selected table: only its owner can, with USAGE on the schema. Let the owner ` +
+  const sql = ownersPublication(tables, viaRoot);
+  const text =
+    `Role ${user} may not publish every selected table: only its owner can, with USAGE on the schema. Let the owner ` +
     `(${[...new Set(unpublishable.map(({ owner }) => owner))].join(", ")}) make a publication, and name it in publication_name: ` +
-    `${ownersPublication(tables, viaRoot)} ${orExclude(unpublishable)}`
-  );
+    `${sql}; ${orExclude(unpublishable)}`;
+  return { text, commands: [sql] };
 }
 
-/** CREATE PUBLICATION for people to run. `viaRoot`: publish partitioned tables as one. */
+/** CREATE PUBLICATION for people to run, without a semicolon. `viaRoot`: publish partitioned tables as one. */
 export function createPublicationSql(
   name: string,
   tables: readonly TableName[] | "all",
@@ -146,7 +149,7 @@ export function createPublicationSql(
   const list = tables === "all" ? "ALL TABLES" : `TABLE ${tables.map(sqlName).join(", ")}`;
   const members = tables.length === 0 ? "" : ` FOR ${list}`;
   const options = viaRoot ? " WITH (publish_via_partition_root = true)" : "";
-  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
+  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options}`;
 }
 
 /** The publication that an owner creates for a role that owns nothing. */
@@ -154,6 +157,6 @@ function ownersPublication(tables: readonly TableName[], viaRoot: boolean): stri
   return createPublicationSql("millrace", tables.length <= maxTables ? tables : "all", viaRoot);
 }
 
-function denied(text: string, cause: unknown): MillraceError {
-  return new MillraceError("source_permission_denied", text, { cause });
+function denied(text: string, commands: readonly string[], cause: unknown): MillraceError {
+  return new MillraceError("source_permission_denied", text, { cause, commands });
 }

@@ -54,7 +54,7 @@ export function checkPublicationPrivilege(
   const foreign = tables.filter((table) => !table.isOwned);
   if (server.mayCreatePublication && foreign.length === 0) return passed;
   const grant = `GRANT CREATE ON DATABASE ${escapeIdentifier(database)} TO ${escapeIdentifier(server.user)};`;
-  const create = createPublicationSql("millrace", tables, viaRoot);
+  const create = `${createPublicationSql("millrace", tables, viaRoot)};`;
   return {
     type: "failed",
     reason:

@@ -130,10 +130,8 @@ export async function publishedTables<Table extends TableShape>(
 function requireNamed(publication: string, absent: readonly TableShape[]): void {
   if (absent.length === 0) return;
   const list = absent.map(({ relation }) => sqlName(relation)).join(", ");
-  throw mismatch(
-    `The catalog includes tables that publication ${publication} does not have: ` +
-      `ALTER PUBLICATION ${escapeIdentifier(publication)} ADD TABLE ${list};`,
-  );
+  const sql = `ALTER PUBLICATION ${escapeIdentifier(publication)} ADD TABLE ${list}`;
+  throw mismatch(`The catalog includes tables that publication ${publication} does not have: ${sql};`, [sql]);
 }
 
 /** A row filter or a column list would apply to changes, but not to the copy. */
@@ -154,6 +152,6 @@ function requireWhole(publication: string, table: TableShape, members: Publicati
   );
 }
 
-function mismatch(text: string): MillraceError {
-  return new MillraceError("publication_mismatch", text);
+function mismatch(text: string, commands: readonly string[] = []): MillraceError {
+  return new MillraceError("publication_mismatch", text, { commands });
 }

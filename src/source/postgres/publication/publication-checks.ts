@@ -55,7 +55,7 @@ export function checkPublication(
     return {
       type: "failed",
       reason: `The publication ${name} does not exist.`,
-      commands: [createPublicationSql(name, tables, asRoot)],
+      commands: [`${createPublicationSql(name, tables, asRoot)};`],
     };
   }
   if (!(facts.insert && facts.update && facts.delete)) {

@@ -21,7 +21,7 @@ import { describeReplicationDenial } from "../checks/privileges.ts";
 import type { KeptSession } from "../control-sessions.ts";
 import { ExportedSnapshot } from "../copy/snapshot-point.ts";
 import { isStandby, type SlotKind } from "./slot.ts";
-import { watchSlotCreation } from "./slot-creation-watch.ts";
+import { type Blockage, watchSlotCreation } from "./slot-creation-watch.ts";
 import { walsenderName } from "./slot-holder.ts";
 import { walLevelTooLow } from "./slot-state.ts";
 
@@ -38,7 +38,7 @@ export interface ConsistentPointRequest {
   readonly signal: AbortSignal;
   /** Ends waiting for the point. It fires with `signal`, or earlier. */
   readonly stop: AbortSignal;
-  readonly warn: (reason: string | null) => void;
+  readonly warn: (reason: string | null, commands?: readonly string[]) => void;
 }
 
 /**
@@ -122,14 +122,14 @@ async function endCreation(connection: PostgresConnection, slot: string, pid: nu
   ).catch(() => {});
 }
 
-function blocked(seen: string | null, cause: unknown): MillraceError {
-  const unseen =
-    "a transaction that has been writing at the source for long. " +
-    "Find it: SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start;";
+function blocked(seen: Blockage | null, cause: unknown): MillraceError {
+  const find =
+    "SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start";
+  const unseen = `a transaction that has been writing at the source for long. Find it: ${find};`;
   return new MillraceError(
     "slot_creation_blocked",
-    `A consistent point could not be had in time. Making a replication slot waits for ${seen ?? unseen}`,
-    { cause },
+    `A consistent point could not be had in time. Making a replication slot waits for ${seen?.text ?? unseen}`,
+    { cause, commands: seen?.commands ?? [find] },
   );
 }
 

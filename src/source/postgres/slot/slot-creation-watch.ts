@@ -39,9 +39,15 @@ const primarySeen =
   "the primary to log which transactions are open. It does so every 15 s while something is written there, and up to three times " +
   "are needed. To have it sooner, run SELECT pg_log_standby_snapshot(); at the primary.";
 
+/** What is waited for, and SQL that would end the wait, without semicolons. */
+export interface Blockage {
+  readonly text: string;
+  readonly commands: readonly string[];
+}
+
 export interface CreationWatch {
   /** What it was seen to wait for last; null: nothing was. */
-  readonly seen: string | null;
+  readonly seen: Blockage | null;
   /** The walsender reads the log as far as a standby has it: it waits for more, and not for its client. */
   readonly waitsForLog: boolean;
   stop(): Promise<void>;
@@ -54,10 +60,10 @@ export interface CreationWatch {
 export function watchSlotCreation(
   control: Client,
   pid: number,
-  warn: (reason: string | null) => void,
+  warn: (reason: string | null, commands?: readonly string[]) => void,
   firstCheckMs = defaultFirstCheckMs,
 ): CreationWatch {
-  let seen: string | null = null;
+  let seen: Blockage | null = null;
   let waitsForLog = false;
   let checking: Promise<void> = Promise.resolve();
   const check = async () => {
@@ -65,9 +71,9 @@ export function watchSlotCreation(
     const { rows: ofStandby } = await control.query<{ waitsForLog: boolean | null }>(standbyQuery, [pid]);
     waitsForLog = ofStandby[0]?.waitsForLog ?? false;
     if (blockers[0]) seen = describeBlocker(blockers[0]);
-    else if (ofStandby[0]) seen = primarySeen;
+    else if (ofStandby[0]) seen = { text: primarySeen, commands: [] };
     else return;
-    warn(`Making a replication slot waits for ${seen}`);
+    warn(`Making a replication slot waits for ${seen.text}`, seen.commands);
   };
   const schedule = (delayMs: number): ReturnType<typeof setTimeout> =>
     setTimeout(() => {
@@ -92,14 +98,16 @@ export function watchSlotCreation(
   };
 }
 
-function describeBlocker({ pid, gid, state, query, ageSeconds }: Blocker): string {
+function describeBlocker({ pid, gid, state, query, ageSeconds }: Blocker): Blockage {
   const age = ageSeconds === null ? "for a time that the role may not see" : `for ${ageSeconds} s`;
   if (pid === 0) {
-    const end = gid === null ? "ROLLBACK PREPARED …;" : `ROLLBACK PREPARED ${escapeLiteral(gid)};`;
-    return `a prepared transaction, open ${age}. If it was forgotten: ${end}`;
+    const end = gid === null ? null : `ROLLBACK PREPARED ${escapeLiteral(gid)}`;
+    const text = `a prepared transaction, open ${age}. If it was forgotten: ${end ?? "ROLLBACK PREPARED …"};`;
+    return { text, commands: end === null ? [] : [end] };
   }
-  return (
+  const end = `SELECT pg_terminate_backend(${pid})`;
+  const text =
     `the transaction of process ${pid}, open ${age} (${state}: ${query ?? "not visible to the role"}). ` +
-    `If it is stuck: SELECT pg_terminate_backend(${pid});`
-  );
+    `If it is stuck: ${end};`;
+  return { text, commands: [end] };
 }

@@ -144,9 +144,11 @@ function isStandby(text: string): MillraceError {
 }
 
 export function walLevelTooLow(walLevel: string): MillraceError {
+  const sql = "ALTER SYSTEM SET wal_level = 'logical'";
   return new MillraceError(
     "wal_level_not_logical",
-    `The source's wal_level is ${walLevel}; it must be logical. Run ALTER SYSTEM SET wal_level = 'logical'; and restart the server.`,
+    `The source's wal_level is ${walLevel}; it must be logical. Run ${sql}; and restart the server.`,
+    { commands: [sql] },
   );
 }
 

@@ -174,7 +174,8 @@ export class SourceSlot {
   #point(session: KeptSession, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
     const { connection, permits } = this;
     const { signal, events } = this.context;
-    const warn = (reason: string | null) => events.warning("slot", reason);
+    const warn = (reason: string | null, commands?: readonly string[]) =>
+      events.warning("slot", reason, commands);
     return takeConsistentPoint({
       connection,
       session,

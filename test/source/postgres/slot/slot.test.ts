@@ -237,6 +237,7 @@ test("a lowered wal_level is reported, and a start that cannot succeed leaves no
   const error = await failure(rig);
   expect(error.code).toBe("wal_level_not_logical");
   expect(error.message).toContain("ALTER SYSTEM SET wal_level = 'logical';");
+  expect(error.commands).toEqual(["ALTER SYSTEM SET wal_level = 'logical'"]);
   expect(await rig.source("select from pg_publication")).toEqual([]);
   // As if it had run before, and somebody had dropped the slot so that the server starts.
   rig.initialized = true;
@@ -249,7 +250,7 @@ test("a lowered wal_level is reported, and a start that cannot succeed leaves no
 describe("a slot creation that waits for a transaction", () => {
   const lastWarning = (rig: PipelineRig) => {
     const { phase, health } = rig.phases.findLast((each) => each.health.kind === "warning") ?? {};
-    return health?.kind === "warning" ? { phase, reason: health.reason } : null;
+    return health?.kind === "warning" ? { phase, reason: health.reason, commands: health.commands } : null;
   };
 
   async function stopAtOnce(rig: PipelineRig): Promise<void> {
@@ -277,8 +278,9 @@ describe("a slot creation that waits for a transaction", () => {
       }[]
     ).slice(-1)[0]!.rows;
     rig.start();
-    const { phase, reason } = await waitFor("the warning", () => lastWarning(rig));
+    const { phase, reason, commands } = await waitFor("the warning", () => lastWarning(rig));
     expect(phase).toEqual({ name: "initialize", step: "make the replication slot" });
+    expect(commands).toEqual([`SELECT pg_terminate_backend(${own!.pid})`]);
     expect(reason).toMatch(
       new RegExp(
         `^Making a replication slot waits for the transaction of process ${own!.pid}, open for \\d+ s \\(idle in transaction: begin; insert into t`,
