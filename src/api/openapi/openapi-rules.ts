@@ -102,8 +102,8 @@ const rules: readonly Rule[] = [
     keywords: {
       description:
         "The headers that are sent have names of their own, whatever their case, and none is one that the HTTP client sets: " +
-        "`Content-*`, `Host`, `Connection`, `Transfer-Encoding` and the like. Static headers yield to these, to `auth` and to " +
-        "`Content-*`.",
+        "`Content-Type`, `Content-Encoding`, `Content-Length`, `Host`, `Connection`, `Transfer-Encoding` and the like. Static headers " +
+        "yield to these, to `auth`, to `Content-Type` and to `Content-Encoding`.",
     },
   },
   {

@@ -24,8 +24,10 @@ const connectionHeaders = [
   "proxy-.*",
   "expect",
 ];
-const reserved = new RegExp(`^(?:content-.*|${connectionHeaders.join("|")})$`, "i");
-/** What no static header can be. One of another `Content-*` yields to the body's own. */
+/** The body's own, which no other header can replace. Another `Content-*` says something of the rows, as `Content-Language`. */
+const bodyHeaders = ["content-type", "content-encoding", "content-length"];
+const reserved = new RegExp(`^(?:${[...bodyHeaders, ...connectionHeaders].join("|")})$`, "i");
+/** What no static header can be. `Content-Type` and `Content-Encoding` yield to the body's own. */
 export const neverStatic: readonly string[] = ["content-length", ...connectionHeaders];
 const neverStaticName = new RegExp(`^(?:${neverStatic.join("|")})$`, "i");
 

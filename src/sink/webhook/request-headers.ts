@@ -7,7 +7,7 @@ import { contentEncoding } from "./compression.ts";
 import { sign, signingKey } from "./signing.ts";
 
 /**
- * Static headers first, so that auth, source headers and Content-* win over one of the same name; several of one name are all sent.
+ * Static headers first, so that auth, source headers and those of the body win over one of the same name; several of one name are all sent.
  * Names of schemas and tables are percent-encoded where a header cannot hold them. All names are in lower case.
  */
 export function requestHeaders(

@@ -207,6 +207,8 @@ test("auth, source and content headers win over static ones; each source header 
       static_: [
         { name: "content-type", value: "text/plain" },
         { name: "Content-Length", value: "1" },
+        { name: "Content-Encoding", value: "br" },
+        { name: "Content-Language", value: "de" },
         { name: "authorization", value: "none" },
         { name: "x-t", value: "static" },
         { name: "x-key", value: "static" },
@@ -226,6 +228,7 @@ test("auth, source and content headers win over static ones; each source header 
     "user-agent": "millrace",
     "content-type": "application/json",
     "content-encoding": "zstd",
+    "content-language": "de",
     authorization: basic,
     "x-t": "t%C3%A4ble",
     "x-key": "the-key",
