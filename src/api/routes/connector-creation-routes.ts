@@ -53,6 +53,11 @@ function takePathId(body: unknown, id: string): void {
 }
 
 export function connectorCreationRoutes(connectors: ConnectorService) {
+  const isStored = (id: string) =>
+    connectors.get(id).then(
+      () => true,
+      () => false,
+    );
   return new Elysia({ name: "connector-creation-routes", prefix: "/api/v1", normalize: false })
     .post(
       "/connectors",
@@ -63,7 +68,7 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
       },
       {
         parse: parseJson,
-        transform: ({ body }) => checkConnectorRequest(body),
+        transform: ({ body }) => checkConnectorRequest(body, false),
         query: NoQuery,
         body: schemas.ConnectorRequest,
         response: { 201: schemas.ConnectorWithStatus, ...problems(409, 422) },
@@ -80,9 +85,10 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
       },
       {
         parse: parseJson,
-        transform: ({ body, params }) => {
+        transform: async ({ body, params, query }) => {
           takePathId(body, params.connector_id);
-          checkConnectorRequest(body);
+          const mayBeFilled = query.clone_from !== undefined || (await isStored(params.connector_id));
+          checkConnectorRequest(body, mayBeFilled);
         },
         params: ConnectorPath,
         query: CloneQuery,
@@ -102,7 +108,7 @@ export function connectorCreationRoutes(connectors: ConnectorService) {
         redactConnector(await connectors.preview(body, optionalConnectorId(query.connector_id))),
       {
         parse: parseJson,
-        transform: ({ body }) => checkConnectorRequest(body),
+        transform: ({ body, query }) => checkConnectorRequest(body, query.connector_id !== undefined),
         query: ConnectorIdQuery,
         body: schemas.ConnectorRequest,
         response: { 200: schemas.Connector, ...problems(404, 422) },

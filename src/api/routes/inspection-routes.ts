@@ -46,7 +46,7 @@ export function inspectionRoutes(inspection: InspectionService) {
         inspection.sourceCatalog(body.source, optionalConnectorId(query.connector_id), request.signal),
       {
         parse: parseJson,
-        transform: ({ body }) => checkSourceBody(body),
+        transform: ({ body, query }) => checkSourceBody(body, query.connector_id !== undefined),
         query: ConnectorIdQuery,
         body: schemas.SourceBody,
         response: {
@@ -67,7 +67,7 @@ export function inspectionRoutes(inspection: InspectionService) {
       ],
       {
         parse: parseJson,
-        transform: ({ body }) => checkSourceBody(body),
+        transform: ({ body, query }) => checkSourceBody(body, query.connector_id !== undefined),
         query: ConnectorIdQuery,
         body: schemas.SourceBody,
         response: { 200: schemas.ValidateEvents, ...problems(404, 422) },
@@ -85,7 +85,7 @@ export function inspectionRoutes(inspection: InspectionService) {
       ],
       {
         parse: parseJson,
-        transform: ({ body }) => checkSinkBody(body),
+        transform: ({ body, query }) => checkSinkBody(body, query.connector_id !== undefined),
         query: ConnectorIdQuery,
         body: schemas.SinkBody,
         response: { 200: schemas.ValidateEvents, ...problems(404, 422) },

@@ -1,6 +1,6 @@
 // Checks a request: its schema, kinds that are not built, and rules between fields. It finds all violations at once. Unknown keys:
 // schema-forms.ts forbids them, violations.ts names them.
-// resolve-connector.ts checks secrets after filling them.
+// resolve-connector.ts checks secrets after filling them; here those are listed beside other violations that nothing can fill.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { invalidRequest } from "../../errors/invalid-input.ts";
@@ -19,6 +19,7 @@ import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from
 import { unbuiltSerdeKinds } from "../config/webhook-format.ts";
 import { headerClashes } from "../config/webhook-headers.ts";
 import { ConnectorRequestSchema } from "../connector.ts";
+import { fillSecrets, missingSecrets } from "../secrets.ts";
 import { strictObject } from "./schema-forms.ts";
 import { notSupported, unbuiltPaths, unbuiltWords } from "./unbuilt-features.ts";
 import { maxViolations, schemaViolations } from "./violations.ts";
@@ -88,8 +89,14 @@ const rules: readonly Rule[] = [
 /**
  * Throws `invalid_request` with every violation of the schema and of the rules, or `unsupported_kind` if the only
  * problem is a kind or a feature that is not built.
+ *
+ * @param mayBeFilled a stored connector may have the secrets that are left out
  */
-export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
+export function checkRequest<T extends TSchema>(
+  schema: T,
+  body: unknown,
+  mayBeFilled = true,
+): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);
   const words = unbuiltWords(body);
   const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body), ...words];
@@ -101,6 +108,8 @@ export function checkRequest<T extends TSchema>(schema: T, body: unknown): asser
     if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
     violations.push(...rule.check(body as Part));
   }
+  // By themselves they have a code of their own.
+  if (violations.length > 0 && !mayBeFilled) violations.push(...secretsMissing(body, broken));
   violations.splice(maxViolations);
   const unsupported = unbuilt.map((path) => ({ path, message: notSupported }));
   if (violations.length > 0) throw invalidRequest([...violations, ...unsupported]);
@@ -110,12 +119,21 @@ export function checkRequest<T extends TSchema>(schema: T, body: unknown): asser
   });
 }
 
-export function checkConnectorRequest(body: unknown): void {
-  checkRequest(ConnectorRequestSchema, body);
+/** Of what has the right form. */
+function secretsMissing(body: unknown, broken: readonly Violation[]): readonly Violation[] {
+  if (typeof body !== "object" || body === null) return [];
+  const isBroken = (within: string) => broken.some(({ path }) => touches(path, within));
+  // Which of its secrets are required depends on the rest of it.
+  const request = isBroken("/sink/kafka") ? { ...body, sink: {} } : body;
+  return missingSecrets(fillSecrets(request, null, "all")).filter(({ path }) => !isBroken(path));
 }
 
-export function checkSourceBody(body: unknown): void {
-  checkRequest(SourceBodySchema, body);
+export function checkConnectorRequest(body: unknown, mayBeFilled = true): void {
+  checkRequest(ConnectorRequestSchema, body, mayBeFilled);
+}
+
+export function checkSourceBody(body: unknown, mayBeFilled = true): void {
+  checkRequest(SourceBodySchema, body, mayBeFilled);
 }
 
 /** A buffer that is not built is for its validation to report. */
@@ -124,8 +142,8 @@ export function checkBufferBody(body: unknown): void {
   if (violations.length > 0) throw invalidRequest(violations);
 }
 
-export function checkSinkBody(body: unknown): void {
-  checkRequest(SinkBodySchema, body);
+export function checkSinkBody(body: unknown, mayBeFilled = true): void {
+  checkRequest(SinkBodySchema, body, mayBeFilled);
 }
 
 function isUnbuiltKind(path: string): boolean {

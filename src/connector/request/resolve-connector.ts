@@ -71,18 +71,17 @@ function fill<T extends Partial<Pick<ConnectorRequest, "source" | "sink">>>(
  * cannot work.
  */
 export function requireSecrets(request: Partial<Pick<ConnectorRequest, "source" | "sink">>): void {
-  const violations = missingSecrets(request);
-  if (violations.length > 0) {
-    const text = "A secret is required, and there is none stored to fill it from.";
-    throw new MillraceError("missing_secret", text, { violations });
-  }
+  const missing = missingSecrets(request);
   const unusable = [
     ...unusableKeys(request),
     ...tlsProblems(request.source?.postgres?.connection, "/source/postgres/connection"),
     ...tlsProblems(request.sink?.postgres?.connection, "/sink/postgres/connection"),
-    ...kafkaProblems(request.sink?.kafka),
+    ...(missing.length > 0 ? [] : kafkaProblems(request.sink?.kafka)),
   ];
-  if (unusable.length > 0) throw invalidRequest(unusable);
+  if (unusable.length > 0) throw invalidRequest([...missing, ...unusable]);
+  if (missing.length === 0) return;
+  const text = "A secret is required, and there is none stored to fill it from.";
+  throw new MillraceError("missing_secret", text, { violations: missing });
 }
 
 /** The rules once more: a value that was filled in takes part in them now. */
