@@ -206,7 +206,9 @@ for (const kind of databaseKinds) {
       const other = await state.tasks.create("twins", task("orders"));
       const retried = state.tasks.change("twins", id, retryTask);
       await expect(retried).rejects.toMatchObject({ code: "conflict" });
-      await state.tasks.change("twins", other.id, cancelTask);
+      const cancelled = await state.tasks.change("twins", other.id, cancelTask);
+      expect(cancelled).not.toHaveProperty("progress");
+      expect(await state.tasks.find("twins", other.id)).toEqual(cancelled);
       expect((await state.tasks.change("twins", id, retryTask))?.state).toBe("Pending");
     });
 

@@ -227,8 +227,11 @@ function oneTask(connectorId: string, taskId: string) {
   return and(eq(tasks.connectorId, connectorId), isOne ? eq(tasks.id, taskId) : sql`false`);
 }
 
+/** Those of a task that may never have begun. */
+const maybeUnbegun: readonly Task["state"][] = ["Pending", "Cancelled"];
+
 function read(row: Row): Task {
-  const started = row.rows > 0 || row.bytes > 0 || row.estimatedRows > 0 || row.state !== "Pending";
+  const started = row.rows > 0 || row.bytes > 0 || row.estimatedRows > 0 || !maybeUnbegun.includes(row.state);
   return {
     id: row.id,
     state: row.state,
