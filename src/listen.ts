@@ -14,11 +14,20 @@ interface ListenAddress {
 /** A request may read a catalog, which takes up to a minute. */
 const idleTimeoutSeconds = 90;
 
+/**
+ * Bun would refuse a large body itself, with no reason for people. json-body.ts reads no more of one than it takes, and Bun keeps
+ * nothing of what nobody reads.
+ */
+const unboundedBody = Number.MAX_SAFE_INTEGER;
+
 /** Throws `invalid_setting` if it cannot. */
 export async function listen(app: App, { host, port }: Pick<ListenAddress, "host" | "port">) {
   try {
     // Bun sets SO_REUSEADDR: what is left of earlier connections (TIME_WAIT) does not hold the port.
-    app.listen({ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false });
+    app.listen({
+      ...{ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false },
+      maxRequestBodySize: unboundedBody,
+    });
   } catch (error) {
     throw await cannotListen(error, { host, port, url: urlOf(host, port) });
   }

@@ -2,12 +2,13 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { createApp } from "../../src/app.ts";
+import { listen } from "../../src/listen.ts";
 import { noAuthentication } from "./api-client.ts";
 import { memoryServices } from "./memory-services.ts";
 
 const faults: unknown[] = [];
 
-function startServer(authentication: Parameters<typeof createApp>[0]["authentication"]) {
+async function startServer(authentication: Parameters<typeof createApp>[0]["authentication"]) {
   const app = createApp({
     acceptsHost: null,
     services: memoryServices(),
@@ -16,20 +17,18 @@ function startServer(authentication: Parameters<typeof createApp>[0]["authentica
     reportFault: (fault) => `fault-${faults.push(fault)}`,
   });
   // As the service does: the routes are then Bun's own.
-  app.listen({ port: 0, hostname: "127.0.0.1" });
-  if (!app.server) throw new Error("The app does not listen.");
-  return app.server;
+  return await listen(app, { port: 0, host: "127.0.0.1" });
 }
 
-const open = startServer(noAuthentication);
-const guarded = startServer({ basic: null, bearer: { token: "t0ken" } });
+const open = await startServer(noAuthentication);
+const guarded = await startServer({ basic: null, bearer: { token: "t0ken" } });
 afterAll(async () => {
   await Promise.all([open.stop(true), guarded.stop(true)]);
 });
 
 /** The status and the complete text of the response to a raw request. The server closes the connection after it. */
 async function send(
-  server: ReturnType<typeof startServer>,
+  server: Awaited<ReturnType<typeof startServer>>,
   request: string,
 ): Promise<{ status: number; text: string }> {
   const answer = Promise.withResolvers<string>();
@@ -106,4 +105,24 @@ test("an oversized body", async () => {
   });
   expect(response.status).toBe(413);
   expect(await response.json()).toMatchObject({ code: "body_too_large" });
+});
+
+test("a body far beyond what Bun takes by itself is refused in the same way, before it has come", async () => {
+  const answer = Promise.withResolvers<string>();
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: open.port ?? 0,
+    socket: {
+      data: (_, chunk) => answer.resolve(chunk.toString()),
+      close: () => answer.resolve(""),
+    },
+  });
+  const type = "Content-Type: application/json";
+  socket.write(
+    `POST /api/v1/connectors HTTP/1.1\r\nHost: x\r\n${type}\r\nContent-Length: 200000000\r\n\r\n{`,
+  );
+  const text = await answer.promise;
+  socket.terminate();
+  expect(text).toStartWith("HTTP/1.1 413 ");
+  expect(text).toContain("application/problem+json");
 });
