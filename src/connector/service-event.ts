@@ -28,11 +28,22 @@ export const TaskEventSchema = strictObject(
   { description: "A task was made, or has changed. Mere progress comes at most every two seconds." },
 );
 
+export const ReplicaEventSchema = strictObject(
+  {
+    replica_id: Type.String({ description: "Id of the replica." }),
+    change: oneOf(["joined", "changed", "left"], {
+      description: "`changed`: it is silent, lives again, or holds another number of connectors.",
+    }),
+  },
+  { description: "Another list of replicas. With embedded state there is one replica, and no such event." },
+);
+
 /** What is told, by the name of its event. */
 export type ServiceEvent =
   | { readonly event: "status"; readonly data: Static<typeof StatusEventSchema> }
   | { readonly event: "connector"; readonly data: Static<typeof ConnectorEventSchema> }
-  | { readonly event: "task"; readonly data: Static<typeof TaskEventSchema> };
+  | { readonly event: "task"; readonly data: Static<typeof TaskEventSchema> }
+  | { readonly event: "replica"; readonly data: Static<typeof ReplicaEventSchema> };
 
 export const ResetEventSchema = strictObject(
   {},
@@ -44,5 +55,6 @@ export const eventSchemas = {
   status: StatusEventSchema,
   connector: ConnectorEventSchema,
   task: TaskEventSchema,
+  replica: ReplicaEventSchema,
   reset: ResetEventSchema,
 } as const;

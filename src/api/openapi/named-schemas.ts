@@ -86,6 +86,7 @@ export const schemas = {
   StatusEvent: eventSchemas.status,
   ConnectorEvent: eventSchemas.connector,
   TaskEvent: eventSchemas.task,
+  ReplicaEvent: eventSchemas.replica,
   ResetEvent: eventSchemas.reset,
 
   // Bodies of requests and responses.

@@ -12,9 +12,9 @@ const detail = {
   summary: "Follow what happens",
   description:
     "Server-sent events. The data of each is JSON on one line: `status` a StatusEvent, `connector` a ConnectorEvent, `task` a " +
-    "TaskEvent, `reset` a ResetEvent; names that are not known are to be ignored. A client that sends the id of its last event in " +
-    "`Last-Event-ID`, as browsers do, goes on behind it: about the last 1000 events are known. Of several changes of one status or " +
-    "task that a client has not taken yet, it gets the last. One that lets 1000 events or 1 MB wait gets `reset` in their place, and so does one " +
+    "TaskEvent, `replica` a ReplicaEvent, `reset` a ResetEvent; names that are not known are to be ignored. A client that sends the id of its last event in " +
+    "`Last-Event-ID`, as browsers do, goes on behind it: about the last 1000 events are known. Of several changes of one status, " +
+    "task or replica that a client has not taken yet, it gets the last. One that lets 1000 events or 1 MB wait gets `reset` in their place, and so does one " +
     "whose last event is not known any more. A comment comes every 15 s. At most 100 clients follow at once.",
 };
 

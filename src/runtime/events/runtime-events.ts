@@ -1,9 +1,10 @@
-// Decides what of all that happens is an event: what changes somebody's picture of a connector or a task, and not each
+// Decides what of all that happens is an event: what changes somebody's picture of a connector, a task or a replica, and not each
 // measurement of its progress.
 
 import type { ServiceEvent } from "../../connector/service-event.ts";
 import type { ConnectorStatus, SetAsideTable, Status } from "../../connector/status.ts";
 import type { Task } from "../../connector/task.ts";
+import type { ReplicaView } from "../../state/stores/lease-store.ts";
 import type { TaskWatch } from "../../state/stores/task-store.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
 
@@ -30,6 +31,8 @@ interface Told {
 /** Neither blocks nor throws: what it is told comes from where it happens, or from what other replicas have reported. */
 export class RuntimeEvents implements StatusWatch, TaskWatch {
   readonly #told = new Map<string, Told>();
+  /** What was told of each replica, as JSON; null: they have not been seen yet. */
+  #replicas: ReadonlyMap<string, string> | null = null;
 
   constructor(private readonly context: RuntimeEventsContext) {}
 
@@ -80,6 +83,24 @@ export class RuntimeEvents implements StatusWatch, TaskWatch {
     if (lastMs !== undefined && nowMs - lastMs < progressMs) return;
     told.set(task.id, nowMs);
     this.#publishTask(connectorId, task);
+  }
+
+  /** All replicas, as the state has them now. */
+  sawReplicas(replicas: readonly Pick<ReplicaView, "id" | "instance" | "isAlive" | "active">[]): void {
+    const before = this.#replicas;
+    const seen = replicas.map(
+      ({ id, ...facts }) => [id, JSON.stringify([facts.instance, facts.isAlive, facts.active])] as const,
+    );
+    const now = new Map(seen);
+    this.#replicas = now;
+    if (before === null) return;
+    for (const [id, text] of now)
+      if (before.get(id) !== text) this.#publishReplica(id, before.has(id) ? "changed" : "joined");
+    for (const id of before.keys()) if (!now.has(id)) this.#publishReplica(id, "left");
+  }
+
+  #publishReplica(id: string, change: "joined" | "changed" | "left"): void {
+    this.context.publish({ event: "replica", data: { replica_id: id, change } }, `replica ${id}`);
   }
 
   #publishStatus(connectorId: string): void {

@@ -23,6 +23,8 @@ export interface LeaseKeeperContext extends Omit<HeldLeasesContext, "isAlone"> {
   isActive(connectorId: string): boolean;
   /** A replica died long ago, and this one removed its row. */
   replicaLost(replica: ReplicaView): void;
+  /** All replicas, as the state had them just now. Must not throw; left out: nobody wants to know. */
+  saw?(replicas: readonly ReplicaView[]): void;
   /** What is wrong with this replica, for the others to show. */
   trouble(): string | null;
 }
@@ -134,6 +136,7 @@ export class LeaseKeeper implements AsyncDisposable {
       this.#isAlone = view.replicas.every(({ instance, isAlive }) => instance === self.instance || !isAlive);
       this.#log.answered();
       this.#log.saw(view.replicas, clock());
+      this.context.saw?.(view.replicas);
       // The others have forgotten this replica, or one with the same id came while it was away.
       this.#isJoined = view.replicas.some(({ instance }) => instance === self.instance);
       if (!this.#isJoined) return pokeMs;

@@ -22,6 +22,8 @@ export interface MembershipContext {
   trouble(): string | null;
   /** A replica has died; of all that see it, one is told. */
   replicaLost(replica: ReplicaView): void;
+  /** All replicas, as the state had them just now. Must not throw. */
+  saw(replicas: readonly ReplicaView[]): void;
   gained(connectorId: string, term: number): void;
   /** Everything of its run must end at once. Also called when it was given back, and nothing goes on. */
   lost(connectorId: string): void;
@@ -57,6 +59,7 @@ export class Membership implements AsyncDisposable {
       giveBack: (id) => context.giveBack(id),
       isActive: (id) => this.#activities.get(id)?.isActive ?? true,
       replicaLost: (replica) => context.replicaLost(replica),
+      saw: (replicas) => context.saw(replicas),
       trouble: () => context.trouble(),
     });
   }

@@ -42,6 +42,7 @@ export class Sharing implements AsyncDisposable {
       ...{ store: shared.leases, notices: shared.notices, self, log },
       trouble: () => context.trouble(),
       replicaLost: (replica) => context.replicaLost(replica),
+      saw: (replicas) => context.events.sawReplicas(replicas),
       gained: (id, term) => {
         this.#boards.gained(id, term);
         this.#supervisor.hold(id, term);

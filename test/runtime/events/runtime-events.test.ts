@@ -115,3 +115,35 @@ test("a task's progress is told at most every two seconds, and its changes alway
   events.taskChanged("orders", { ...task, state: "Done" });
   expect(told()).toMatchObject([{ event: { data: { connector_id: "orders", task: { state: "Done" } } } }]);
 });
+
+test("a replica that joins, leaves, falls silent or holds another number of connectors is an event, and a renewal is none", () => {
+  const { events, told } = rig();
+  const replica = (id: string, change: object = {}) => ({
+    id,
+    instance: id,
+    isAlive: true,
+    active: 1,
+    ...change,
+  });
+  const sees = (...replicas: ReturnType<typeof replica>[]) => {
+    events.sawReplicas(replicas);
+    return told().map(({ event, key }) => {
+      expect(key).toBe(`replica ${(event.data as { replica_id: string }).replica_id}`);
+      return event;
+    });
+  };
+  const event = (id: string, change: "joined" | "changed" | "left") => {
+    return { event: "replica" as const, data: { replica_id: id, change } };
+  };
+  expect(sees(replica("a"))).toEqual([]);
+  expect(sees(replica("a"))).toEqual([]);
+  expect(sees(replica("a"), replica("b", { active: 0 }))).toEqual([event("b", "joined")]);
+  expect(sees(replica("a", { active: 0 }), replica("b"))).toEqual([
+    event("a", "changed"),
+    event("b", "changed"),
+  ]);
+  expect(sees(replica("a", { active: 0 }), replica("b", { isAlive: false }))).toEqual([
+    event("b", "changed"),
+  ]);
+  expect(sees(replica("a", { active: 0 }))).toEqual([event("b", "left")]);
+});

@@ -55,6 +55,17 @@ describe("a replica alone", () => {
     expect(x.keeper.view?.replicas[0]).toMatchObject({ id: "x", isAlive: true, active: 2 });
   });
 
+  test("tells of others when they come, and of what they hold", () => {
+    const { join, pass } = stage(["a", "b"]);
+    const x = join("x");
+    pass(5_000);
+    const seen = () => x.seen.map(({ id, active }) => `${id} ${active}`).toSorted();
+    expect(seen()).toEqual(["x 2"]);
+    join("y");
+    pass(60_000);
+    expect(seen()).toEqual(["x 1", "y 1"]);
+  });
+
   test("beside another holds for no longer than its deadline", () => {
     const { join, joinApiOnly, pass } = stage(["a"]);
     joinApiOnly();

@@ -41,6 +41,8 @@ export class SimulatedReplica {
   readonly runs = new Map<string, number>();
   readonly giving = new Set<string>();
   readonly lostReplicas: ReplicaView[] = [];
+  /** All replicas, as it has told last. */
+  seen: readonly ReplicaView[] = [];
   state: "running" | "frozen" | "dead" = "running";
   isCut = false;
   isLeaving = false;
@@ -75,6 +77,9 @@ export class SimulatedReplica {
       giveBack: (connector) => this.#giveBack(connector),
       isActive: options.isActive ?? (() => true),
       replicaLost: (replica) => void this.lostReplicas.push(replica),
+      saw: (replicas) => {
+        this.seen = replicas;
+      },
       trouble: () => null,
       schedule: (ms, work) => this.schedule(ms, work),
     });
