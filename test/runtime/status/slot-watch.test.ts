@@ -83,7 +83,9 @@ test("what the source keeps for a stopped connector is told, warned of and an al
   const safe = (await gauge(runtime, "slot_safe_bytes", "stopped")) ?? 0;
   await write(30, "stopped");
   const warned = await until(runtime, "the warning", ({ status }) => status.warning, "stopped");
-  expect(warned.status.warning?.reason).toContain("the slot is lost, and everything is to be copied again");
+  expect(warned.status.warning?.reason).toContain(
+    "the slot is lost; then send Resume, or ReInitialize where the sink is no Postgres",
+  );
   expect(await gauge(runtime, "slot_safe_bytes", "stopped")).toBeLessThan(safe);
   expect(alerts.map(({ type }) => type)).toEqual(["source.log_in_danger"]);
   // The record is read again.

@@ -98,7 +98,7 @@ export function judgeKeptLog(
   const danger =
     limitBytes === null
       ? "See to it that the source's disk has room."
-      : `With more than max_slot_wal_keep_size (${limit}) the slot is lost, and everything is to be copied again. ` +
+      : `With more than max_slot_wal_keep_size (${limit}) the slot is lost; then send Resume, or ReInitialize where the sink is no Postgres. ` +
         "Run: ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
   const kept = `Replication slot ${slot} keeps ${inGigabytes(bytes)} of the source's log`;
   return { bytes, safeBytes, warning: `${kept} ${why} ${danger}` };
