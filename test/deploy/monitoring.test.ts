@@ -66,6 +66,13 @@ test("the rule for connectors without a holder, which the documentation names, m
   expect(withoutAny(expr, await runtime.metrics.text())).toEqual(["alone"]);
 });
 
+test("the table of the documentation has every metric, and no other one", async () => {
+  const page = readFileSync(join(docs, "alerts-and-metrics.md"), "utf8");
+  const rows = page.match(/^\| `(?:millrace|process)_[^|]*/gm) ?? [];
+  const table = rows.flatMap((cell) => cell.match(/\w+_\w+/g) ?? []);
+  expect(table.toSorted()).toEqual([...(await described())].toSorted());
+});
+
 test("a service that is not ready has a rule", () => {
   expect(alerts.map(({ expr }) => expr)).toContain("millrace_ready == 0");
 });
