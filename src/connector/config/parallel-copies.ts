@@ -3,6 +3,8 @@
 import type { ConnectorConfig } from "../connector.ts";
 
 const defaultParallelCopies = 4;
+/** What a side without a bound takes where the other has one: enough for two tasks at once. More would be more than anybody asked of it. */
+const mostWithoutBound = 7;
 /**
  * Connections besides those of copies. At the source: the stream, the snapshot and at times the next one, and two for
  * tables and log. At a Postgres sink: the one that applies changes, and the one that checks it.
@@ -21,16 +23,17 @@ export function areConnectionsBounded({ source, sink }: PostgresSides): boolean 
   return [source.postgres, sink.postgres].some((side) => (side?.connection.max_pool_size ?? 0) > 0);
 }
 
-/** `max_pool_size` limits the connections of copies and all others together; at least one table is copied. A side without it limits nothing. */
-export function parallelCopies({ source, sink }: PostgresSides): number {
+/** `max_pool_size` limits the connections of copies and all others together; at least one table is copied. */
+export function parallelCopies(sides: PostgresSides): number {
+  const { source, sink } = sides;
   if (source.postgres?.parallel_snapshots_enabled === false) return 1;
-  const available = (size: number | undefined, others: number) =>
-    size ? size - others : Number.POSITIVE_INFINITY;
+  if (!areConnectionsBounded(sides)) return defaultParallelCopies;
+  const available = (size: number | undefined, others: number) => (size ? size - others : mostWithoutBound);
   const copies = Math.min(
     available(source.postgres?.connection.max_pool_size, otherConnections.source),
     available(sink.postgres?.connection.max_pool_size, otherConnections.sink),
   );
-  return Number.isFinite(copies) ? Math.max(1, copies) : defaultParallelCopies;
+  return Math.max(1, copies);
 }
 
 /** How many parts of a table each side reads at once for a comparison. */
