@@ -52,6 +52,12 @@ export function behind({ commitLsn }: Position): Lsn {
   return lsn(commitLsn + 1n);
 }
 
+/** The checkpoint of a sink that may have what was committed before these places. */
+export function reachingTo<Place extends Checkpoint>(checkpoint: Place, places: Iterable<Lsn>): Place {
+  const reached = furthest([checkpoint.resumeLsn, ...places]);
+  return reached > checkpoint.resumeLsn ? { ...checkpoint, reached } : checkpoint;
+}
+
 export function furthest(places: readonly [Lsn, ...Lsn[]]): Lsn {
   let last = places[0];
   for (const place of places) if (place > last) last = place;

@@ -2,6 +2,7 @@
 // test/support/contract-kinds.ts lists. Those in ranges are in contract-ranges.test.ts, those beside the stream in contract-incremental.test.ts.
 
 import { describe, expect, test } from "bun:test";
+import { reachOf } from "../../src/change/checkpoint.ts";
 import { transaction } from "../support/batch-fixture.ts";
 import { bothTables } from "../support/contract-bench.ts";
 import {
@@ -22,6 +23,7 @@ import {
   entries,
   history,
   insert,
+  pointBehind,
   risingSteps,
   rowsAfter,
   rowsOf,
@@ -50,6 +52,19 @@ describeSinks("", (kind, ground) => {
       await using _second = second.life;
       expect(second.missing).toEqual(["public.entries"]);
       expect(await bench.rows("accounts")).toEqual(rows);
+    });
+
+    test("as of a place that the stream has not come to is told of when the sink is opened", async () => {
+      await using bench = await ground.bench();
+      const first = await prepared(bench);
+      await using _first = first.life;
+      await copyTable(first.sink, accounts, rows, { behind: 3 });
+      await first.life.kill();
+      await using life = await bench.live();
+      const from = await openOrBegin(life.sink);
+      const { lsn } = pointBehind(3);
+      expect(from.resumeLsn).toBeLessThan(lsn);
+      expect(reachOf(from)).toBeGreaterThanOrEqual(lsn);
     });
 
     test("has its rows, of chunks whose memory is written over as soon as the next one is asked for", async () => {

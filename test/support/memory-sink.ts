@@ -15,7 +15,7 @@ import type { Sink, SinkContext } from "../../src/sink/sink.ts";
 import type { SetAsideTable } from "../../src/sink/sink-events.ts";
 import type { DecodedChange, Row } from "./decoded-changes.ts";
 import { columnsOf, decodedChanges, decodedRows, keyOf, nameOf } from "./decoded-changes.ts";
-import type { Held, MemoryStore } from "./memory-store.ts";
+import { type Held, type MemoryStore, standing } from "./memory-store.ts";
 
 export interface HeldTable {
   /** By their keys. */
@@ -80,7 +80,7 @@ export function memorySink(
 
   return {
     copies,
-    open: () => change(({ checkpoint }) => checkpoint),
+    open: () => change(standing),
     begin: (checkpoint) => change((held) => void Object.assign(held, { checkpoint })),
     goOnIn: (log) => change(({ checkpoint }) => void Object.assign(checkpoint ?? {}, { log })),
     forget: () =>

@@ -1,6 +1,6 @@
 // What stands in for a database under a memory sink: it makes a change as a whole or not at all, and plays the faults of the contract's suites.
 
-import type { Checkpoint } from "../../src/change/checkpoint.ts";
+import { type Checkpoint, reachingTo } from "../../src/change/checkpoint.ts";
 import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { HeldTable } from "./memory-sink.ts";
 
@@ -8,6 +8,12 @@ export interface Held {
   checkpoint: Checkpoint | null;
   /** By their qualified names. */
   readonly tables: Map<string, HeldTable>;
+}
+
+/** Its copies are as of places that the stream may not have come to. */
+export function standing({ checkpoint, tables }: Held): Checkpoint | null {
+  const points = tables.values().map(({ asOf }) => asOf);
+  return checkpoint && reachingTo(checkpoint, points);
 }
 
 /** Outlives the sinks over it. */

@@ -1,6 +1,6 @@
 // Where a sink of messages stands, as its record tells. Pure.
 
-import { behind, type Checkpoint, furthest, isDone } from "../../../change/checkpoint.ts";
+import { behind, type Checkpoint, isDone, reachingTo } from "../../../change/checkpoint.ts";
 import type { SinkRecord } from "./sink-record.ts";
 
 /**
@@ -12,8 +12,7 @@ export function standing(record: SinkRecord): Checkpoint {
   const changes = [...windowEnds, ...versionSteps.map((step) => step.behind), ...(reached ? [reached] : [])];
   const ahead = changes.filter((position) => !isDone(checkpoint, position)).map(behind);
   const points = copied.values().map(({ lsn }) => lsn);
-  const place = furthest([checkpoint.resumeLsn, ...ahead, ...points]);
-  return placed(place > checkpoint.resumeLsn ? { ...checkpoint, reached: place } : checkpoint, log);
+  return placed(reachingTo(checkpoint, [...ahead, ...points]), log);
 }
 
 /** With the log that it is a place in, where that is known. */

@@ -2,7 +2,7 @@
 // the record of each table's copy.
 
 import type { Client } from "pg";
-import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { type Checkpoint, reachingTo } from "../../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { qualifiedName } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -61,15 +61,21 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     [connectorId],
   );
   const row = checkpoints.rows[0];
+  const records = copies.rows.map(recordOf);
   return {
-    checkpoint: row ? checkpointOf(row) : null,
-    copies: new Map(copies.rows.map(recordOf).map((copy) => [qualifiedName(copy), copy])),
+    checkpoint: row ? checkpointOf(row, records) : null,
+    copies: new Map(records.map((copy) => [qualifiedName(copy), copy])),
   };
 }
 
-function checkpointOf(row: CheckpointRow): Checkpoint {
+/** A copy has what was committed before its point, which the stream may not have come to. */
+function checkpointOf(row: CheckpointRow, copies: readonly TableCopyRecord[]): Checkpoint {
   const place = { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) };
-  return row.source_log === null ? place : { ...place, log: row.source_log };
+  const checkpoint = row.source_log === null ? place : { ...place, log: row.source_log };
+  return reachingTo(
+    checkpoint,
+    copies.map(({ point }) => point),
+  );
 }
 
 function recordOf(row: TableCopyRow): TableCopyRecord {
