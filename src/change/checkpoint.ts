@@ -73,6 +73,11 @@ export function isDone(checkpoint: Checkpoint, position: Position): boolean {
   return position.ordinal <= partial.ordinal;
 }
 
+/** Everything up to there is durable under `checkpoint`. Ordinal -1: all transactions before this one. */
+export function donePosition({ resumeLsn, partial }: Pick<Checkpoint, "resumeLsn" | "partial">): Position {
+  return partial ?? { commitLsn: resumeLsn, ordinal: -1 };
+}
+
 /** The last ordinal of the transaction that is durable under `checkpoint`; -1: none, Infinity: all. */
 export function doneThrough(checkpoint: Checkpoint, commitLsn: Lsn): number {
   if (commitLsn < checkpoint.resumeLsn) return Number.POSITIVE_INFINITY;

@@ -24,29 +24,25 @@ export interface ParkedEntry {
   readonly table: string;
   /** `identityHash` of its rows' keys: later rows that share one wait behind it. */
   readonly hashes: readonly number[];
-  /** For each of `hashes`, the version of its first row; null: `minVersion`. Rows of other keys may be before it. */
-  readonly firstVersions: readonly number[] | null;
+  /** For each of `hashes`, its first row; null: the first of all. Rows of other keys may be before it. */
+  readonly firstRows: readonly number[] | null;
   /** All later rows of the table wait behind it, as nothing tells whose row it is; and it behind all earlier ones. */
   readonly isWide: boolean;
-  /** Versions of its first and its last row. */
-  readonly minVersion: number;
-  readonly maxVersion: number;
-  /** Those of all of its rows, rising; null: it has one row. */
-  readonly versions: readonly number[] | null;
+  /** Where each of its rows stands in the order of the source, one at least. Below zero: an earlier version of millrace has parked it. */
+  readonly places: readonly bigint[];
   /** Its rows are a copy's. */
   readonly isOfCopy: boolean;
   /** Of the body, before it is compressed. */
   readonly bytes: number;
 }
 
-/** What a table that leaves the selection changes of a message whose rows come again. */
-export type RowVersions = Pick<ParkedEntry, "minVersion" | "maxVersion" | "versions" | "firstVersions">;
-
 /** A message as it is parked. */
 export interface ParkedMessage extends ParkedEntry {
   /** JSON: a list of the rows' keys, each an object of its key's columns. */
   readonly keys: string;
   readonly rows: number;
+  /** Of each row: what earlier versions of millrace know it by. */
+  readonly versions: readonly number[];
   /** Compressed with zstd. */
   readonly body: Uint8Array;
   /** Commit of the first row; null: a copy's. */
@@ -79,7 +75,9 @@ export interface RequestCut {
   readonly key: string;
   /** The rows of each part, as `partText` writes them. */
   readonly parts: readonly string[];
-  /** The highest version of its rows. */
+  /** Of its last row. */
+  readonly maxPlace: bigint;
+  /** What earlier versions of millrace know that by. */
   readonly maxVersion: number;
   readonly isOfCopy: boolean;
 }
@@ -97,8 +95,6 @@ export type ParkingCall =
   | { readonly kind: "uncut"; readonly keys: readonly string[] }
   /** Those that are there already stay as they are. */
   | { readonly kind: "park"; readonly messages: readonly ParkedMessage[] }
-  /** The rows of this message have come again with these versions. */
-  | { readonly kind: "renumber"; readonly id: string; readonly rows: RowVersions }
   /** What people ask for, and what they have discarded, both after these times. Answered with `ParkedWishes`. */
   | { readonly kind: "look"; readonly askedSince: string | null; readonly discardedSince: string | null }
   /** All that nobody has asked for are asked for now. */
@@ -115,8 +111,16 @@ export type ParkingCall =
     }
   /** Nobody asks any more for those that were asked for until then. */
   | { readonly kind: "tried"; readonly askedUntil: string }
-  /** Rows of the stream up to this version are durable, and never come again. `areCopiesOpen`: those of a copy that is not made may. */
-  | { readonly kind: "sweep"; readonly version: number; readonly areCopiesOpen: boolean };
+  /**
+   * Rows of the stream up to this place are durable, and never come again. `version`: what tells that of a message without places.
+   * `areCopiesOpen`: rows of a copy that is not made may come again.
+   */
+  | {
+      readonly kind: "sweep";
+      readonly place: bigint;
+      readonly version: number;
+      readonly areCopiesOpen: boolean;
+    };
 
 export interface ParkedPage {
   readonly entries: readonly StoredEntry[];

@@ -9,6 +9,7 @@ import {
   index,
   integer,
   jsonb,
+  numeric,
   pgSchema,
   primaryKey,
   text,
@@ -186,6 +187,10 @@ export const parkedMessages = millrace.table(
     maxVersion: bigint("max_version", { mode: "number" }).notNull(),
     /** Of each row, and of the first row of each of `hashes`; null: there is one row. */
     versions: jsonb("versions").$type<readonly (readonly number[])[]>(),
+    /** Null: this is of a version of millrace that knew rows by their versions, as it still may. */
+    maxPlace: numeric("max_place", { mode: "bigint" }),
+    /** The places of the rows, and the first row of each of `hashes`; null: there is one row. */
+    places: jsonb("places").$type<readonly [readonly string[], readonly number[]]>(),
     isOfCopy: boolean("is_of_copy").notNull(),
     firstLsn: text("first_lsn"),
     committedAt: instant("committed_at").notNull(),
@@ -246,6 +251,7 @@ export const requestCuts = millrace.table(
     key: uuid("key").notNull(),
     parts: jsonb("parts").$type<readonly string[]>().notNull(),
     maxVersion: bigint("max_version", { mode: "number" }).notNull(),
+    maxPlace: numeric("max_place", { mode: "bigint" }),
     isOfCopy: boolean("is_of_copy").notNull(),
     cutAt: instant("cut_at").notNull(),
   },

@@ -18,10 +18,9 @@ function message(n: number): ParkedMessage {
     ...{
       hashes: [n % 50_000],
       isWide: false,
-      minVersion: n,
-      maxVersion: n,
-      versions: null,
-      firstVersions: null,
+      places: [BigInt(n)],
+      firstRows: null,
+      versions: [n],
       isOfCopy: false,
       bytes: 26,
     },

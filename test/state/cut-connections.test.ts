@@ -202,7 +202,7 @@ test("a run waits for what an earlier one is still parking, and no longer than u
   await new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7))).insert(storedConnector("held"));
   const parking = new RunParking(open.database);
   const key = crypto.randomUUID();
-  const cut = { key, parts: ["0", "1"], maxVersion: 1, isOfCopy: false };
+  const cut = { key, parts: ["0", "1"], maxPlace: 1n, maxVersion: 1, isOfCopy: false };
   const write = () => parking.answer("held", { kind: "cut", cut }, null).catch((error: unknown) => error);
   const cuts = () => parking.answer("held", { kind: "cuts", after: null }, null);
   await using holder = await server.connect("parking");

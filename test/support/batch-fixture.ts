@@ -85,18 +85,19 @@ interface Row {
 
 /**
  * The changes of `transactions` that are not done under `from`, in batches of at most `perBatch` changes,
- * cut anywhere, as a stream that begins at `from` may bring them.
+ * cut anywhere, as a stream that begins at `from` may bring them. `leftOut`: no table that is selected.
  */
 export function batches(
   transactions: readonly FixtureTransaction[],
-  options: { from?: Checkpoint; perBatch?: number } = {},
+  options: { from?: Checkpoint; perBatch?: number; leftOut?: Relation | null } = {},
 ): ChangeBatch[] {
-  const { from, perBatch = Number.POSITIVE_INFINITY } = options;
+  const { from, perBatch = Number.POSITIVE_INFINITY, leftOut } = options;
   const rows: Row[] = transactions.flatMap((each) =>
     each.changes.map((change, ordinal) => ({ change, transaction: each, ordinal })),
   );
   const open = rows.filter(
-    ({ transaction: { commitLsn }, ordinal }) => !from || !isDone(from, { commitLsn, ordinal }),
+    ({ change: { relation }, transaction: { commitLsn }, ordinal }) =>
+      relation !== leftOut && (!from || !isDone(from, { commitLsn, ordinal })),
   );
   const made: ChangeBatch[] = [];
   for (let start = 0; start < open.length; start += perBatch) {

@@ -105,11 +105,6 @@ export class MemoryParking {
         }
         return null;
       }
-      case "renumber": {
-        const kept = this.kept.get(call.id);
-        if (kept) kept.message = { ...kept.message, ...call.rows };
-        return null;
-      }
       case "look":
         this.looks++;
         return this.#look(call.askedSince, call.discardedSince);
@@ -136,7 +131,7 @@ export class MemoryParking {
         return null;
       case "sweep":
         this.sweeps.push(call);
-        this.#sweep(call.version);
+        this.#sweep(call);
         return null;
       default:
         return call satisfies never;
@@ -158,12 +153,10 @@ export class MemoryParking {
     };
   }
 
-  #sweep(version: number): void {
-    const isOver = (each: { readonly isOfCopy: boolean; readonly maxVersion: number }) =>
-      !each.isOfCopy && each.maxVersion <= version;
-    for (const [key, cut] of this.cuts) if (isOver(cut)) this.cuts.delete(key);
+  #sweep({ place }: Extract<ParkingCall, { kind: "sweep" }>): void {
+    for (const [key, cut] of this.cuts) if (!cut.isOfCopy && cut.maxPlace <= place) this.cuts.delete(key);
     for (const [id, { message, state }] of this.kept)
-      if (state !== "parked" && isOver(message)) this.kept.delete(id);
+      if (state !== "parked" && !message.isOfCopy && message.places.at(-1)! <= place) this.kept.delete(id);
   }
 }
 

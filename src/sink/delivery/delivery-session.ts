@@ -178,7 +178,7 @@ export class DeliverySession {
       return null;
     }
     const { record } = stored;
-    this.#transport.passed?.(record.checkpoint.lastVersion, hasStream(record));
+    this.#transport.passed?.(record.checkpoint, hasStream(record));
     this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return standing(record);
@@ -220,7 +220,7 @@ export class DeliverySession {
       outlet: (options) => this.#transport.stream(options),
       commitPoint: this.#commitPoint,
       durable: ({ checkpoint, rows, bytes }) => {
-        this.#transport.passed?.(checkpoint.lastVersion, recorded.isAnyOpen);
+        this.#transport.passed?.(checkpoint, recorded.isAnyOpen);
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
       failed: (error) => this.#fail(error),

@@ -2,7 +2,7 @@
 // the stream nor copies. A transport either reports each message as delivered (HTTP), or commits what it was given together with the
 // record (Kafka's transactions).
 
-import type { Position } from "../../change/checkpoint.ts";
+import type { Checkpoint, Position } from "../../change/checkpoint.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
@@ -68,10 +68,10 @@ export interface Transport {
   /** Nothing is sent any more. */
   readonly isOver: boolean;
   /**
-   * Rows of the stream up to this version are durable. `areCopiesOpen`: rows of a copy that is not made may come again in the same requests. So
+   * Rows of the stream up to there are durable. `areCopiesOpen`: rows of a copy that is not made may come again in the same requests. So
    * they may until the stream goes on, as it waits for such copies, and never without a stream. Absent: it does not matter to the transport.
    */
-  passed?(version: bigint, areCopiesOpen: boolean): void;
+  passed?(checkpoint: Checkpoint, areCopiesOpen: boolean): void;
   /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
   replaysUntil?(position: Position | null): void;
   /** Requests that have the row and are not delivered. Absent: the transport does not tell. */

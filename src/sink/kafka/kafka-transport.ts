@@ -1,6 +1,7 @@
 // The transport to Kafka. With transactions, the messages of whole transactions of the source and the connector's record are committed
 // together. Without them, messages are reported once brokers have them, and the record is in the service's state.
 
+import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
@@ -221,8 +222,8 @@ class KafkaTransport implements Transport {
     return this.#outlet(sent, rowsPerCount);
   }
 
-  passed(version: bigint, areCopiesOpen: boolean): void {
-    this.#set?.passed(Number(version), areCopiesOpen);
+  passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
+    this.#set?.passed(checkpoint, areCopiesOpen);
   }
 
   find(question: RowQuestion): readonly OpenRequest[] {

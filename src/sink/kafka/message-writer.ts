@@ -156,8 +156,7 @@ export class MessageWriter {
       throw new MillraceError("kafka_message_too_large", text, {
         table: { schema, name: tableName, commands: [] },
       });
-    const { snapshot, version } = row.context;
-    return { name, bytes, lastVersion: snapshot ? Number.MAX_SAFE_INTEGER : version, parkedId };
+    return { name, bytes, position: row.position(), version: row.context.version, parkedId };
   }
 
   #requireFits({ relation, queues }: KafkaTable, key: ByteWriter | null, value: ByteWriter): void {

@@ -8,7 +8,6 @@ import {
   type ParkedMessage,
   type ParkingCall,
   type RequestCut,
-  type RowVersions,
 } from "../../connector/parking.ts";
 import { type Database, rowsOf } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
@@ -18,13 +17,11 @@ import { receiptsSince } from "./receipt-store.ts";
 const retention = sql.raw("interval '7 days'");
 
 /** One that is there was made before the run died. */
-export async function putCut(
-  database: Database,
-  connectorId: string,
-  { key, parts, maxVersion, isOfCopy }: RequestCut,
-): Promise<void> {
-  const values = { connectorId, key, parts, maxVersion, isOfCopy, cutAt: new Date() };
-  await database.insert(requestCuts).values(values).onConflictDoNothing();
+export async function putCut(database: Database, connectorId: string, cut: RequestCut): Promise<void> {
+  await database
+    .insert(requestCuts)
+    .values({ connectorId, ...cut, cutAt: new Date() })
+    .onConflictDoNothing();
 }
 
 interface MessageRow {
@@ -41,12 +38,16 @@ export async function putMessages(
 ): Promise<void> {
   const rows = messages.map((message, place): MessageRow => {
     const { id, cause, schema, table, keys, hashes, isWide, rows, bytes, body, attempts } = message;
+    const { places, firstRows, versions } = message;
+    const isOne = places.length === 1;
     return {
       ...{ place, id, cause, schema, table, keys, hashes, rows, bytes, attempts, wide: isWide },
       ...{
-        min: message.minVersion,
-        max: message.maxVersion,
-        versions: storedVersions(message),
+        min: versions[0],
+        max: versions.at(-1),
+        versions: isOne ? null : [versions, firstRows?.map((row) => versions[row])],
+        maxPlace: String(places.at(-1)),
+        places: isOne ? null : [places.map(String), firstRows],
         copy: message.isOfCopy,
         lsn: message.firstLsn,
         uncertain: message.mayHaveArrived,
@@ -58,34 +59,18 @@ export async function putMessages(
   });
   await database.execute(sql`with given as (
       select * from json_to_recordset(${JSON.stringify(rows)}::json) as given (place int, id uuid, cause text, "schema" text, "table" text,
-        keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, copy bool, lsn text,
+        keys text, hashes int[], wide bool, rows int, bytes bigint, body text, min bigint, max bigint, versions jsonb, "maxPlace" numeric, places jsonb, copy bool, lsn text,
         committed timestamptz, attempts jsonb, uncertain bool, replaces uuid)
     ), gone as (
       delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
       and id = any (array(select replaces from given where replaces is not null)) returning id, cause, attempts, asked_at
     ) insert into ${parkedMessages}
     (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
-      is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)
+      max_place, places, is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)
     select ${connectorId}::text, given.id, 'parked', coalesce(gone.cause, given.cause), "schema", "table", keys, hashes, wide, rows, bytes,
-      decode(body, 'base64'), min, max, versions, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
+      decode(body, 'base64'), min, max, versions, "maxPlace", places, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
       clock_timestamp(), false
     from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
-}
-
-/** Also of one that is not parked any more, whose rows may still come again. */
-export async function putVersions(
-  database: Database,
-  connectorId: string,
-  { id, rows }: Extract<ParkingCall, { kind: "renumber" }>,
-): Promise<void> {
-  const versions = storedVersions(rows);
-  await database.execute(sql`update ${parkedMessages} set min_version = ${rows.minVersion}::bigint,
-    max_version = ${rows.maxVersion}::bigint, versions = ${versions && JSON.stringify(versions)}::text::jsonb
-    where connector_id = ${connectorId} and id = ${id}::uuid`);
-}
-
-function storedVersions({ versions, firstVersions }: RowVersions) {
-  return versions && [versions, firstVersions];
 }
 
 export async function putAttempts(
@@ -113,9 +98,9 @@ export async function putAttempts(
 export async function sweep(
   database: Database,
   connectorId: string,
-  { version, areCopiesOpen }: Extract<ParkingCall, { kind: "sweep" }>,
+  { place, version, areCopiesOpen }: Extract<ParkingCall, { kind: "sweep" }>,
 ): Promise<void> {
-  const isPassed = sql`not is_of_copy and max_version <= ${version}::bigint`;
+  const isPassed = sql`not is_of_copy and coalesce(max_place <= ${String(place)}::numeric, max_version <= ${version}::bigint)`;
   const isOld = sql`ended_at < clock_timestamp() - ${retention}`;
   const isOver = (isThatOld: SQL) =>
     areCopiesOpen ? isPassed : sql`(${isPassed} or is_of_copy and ${isThatOld})`;

@@ -4,6 +4,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type {
   CutPage,
+  ParkedEntry,
   ParkedPage,
   ParkedWishes,
   ParkingAnswer,
@@ -16,15 +17,7 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
 import { lockMessages, nextTime } from "./parked-messages.ts";
-import {
-  listed,
-  oneParked,
-  putAttempts,
-  putCut,
-  putMessages,
-  putVersions,
-  sweep,
-} from "./parking-statements.ts";
+import { listed, oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
@@ -48,9 +41,10 @@ interface EntryRow {
   readonly table: string;
   readonly hashes: string;
   readonly wide: boolean;
-  readonly min: number;
   readonly max: number;
   readonly versions: string | null;
+  readonly place: string | null;
+  readonly places: string | null;
   readonly copy: boolean;
   readonly bytes: number;
 }
@@ -66,6 +60,7 @@ interface CutRow {
   readonly key: string;
   readonly parts: string;
   readonly max: number;
+  readonly place: string | null;
 }
 
 export class RunParking {
@@ -116,8 +111,6 @@ export class RunParking {
         );
       case "park":
         return await write((database) => putMessages(database, connectorId, call.messages));
-      case "renumber":
-        return await write((database) => putVersions(database, connectorId, call));
       case "delivered":
         return await writeMany(sql`update ${parkedMessages}
           set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
@@ -148,7 +141,7 @@ export class RunParking {
     const rows = await rowsOf<EntryRow>(
       this.database,
       sql`select sequence::float8 as sequence, state, ${isUntried} as untried, may_have_arrived or cause = 'exhausted' as uncertain, id::text as id, schema_name as schema, table_name as table,
-          to_json(hashes)::text as hashes, is_wide as wide, min_version::float8 as min, max_version::float8 as max, versions::text as versions,
+          to_json(hashes)::text as hashes, is_wide as wide, max_version::float8 as max, versions::text as versions, max_place::text as place, places::text as places,
           is_of_copy as copy, bytes::float8 as bytes, ${untriedMs} as rest
         from ${parkedMessages}
         where connector_id = ${connectorId} and sequence > ${after}::bigint and (state = 'parked' or not is_passed)
@@ -164,7 +157,7 @@ export class RunParking {
     const isAfter = after === null ? sql`` : sql`and key > ${after}::uuid`;
     const rows = await rowsOf<CutRow & { readonly copy: boolean }>(
       this.database,
-      sql`select key::text as key, case when not is_of_copy then parts::text end as parts, max_version::float8 as max, is_of_copy as copy
+      sql`select key::text as key, case when not is_of_copy then parts::text end as parts, max_version::float8 as max, max_place::text as place, is_of_copy as copy
         from ${requestCuts} where connector_id = ${connectorId} ${isAfter} order by ${requestCuts.key} limit ${pageSize}::int`,
     );
     return {
@@ -177,7 +170,7 @@ export class RunParking {
   async #findCut(connectorId: string, key: string): Promise<RequestCut | null> {
     const [row] = await rowsOf<CutRow & { readonly copy: boolean }>(
       this.database,
-      sql`select key::text as key, parts::text as parts, max_version::float8 as max, is_of_copy as copy
+      sql`select key::text as key, parts::text as parts, max_version::float8 as max, max_place::text as place, is_of_copy as copy
         from ${requestCuts} where connector_id = ${connectorId} and key = ${key}::uuid`,
     );
     return row ? cutOf(row, row.copy) : null;
@@ -219,13 +212,10 @@ export class RunParking {
 }
 
 function entryOf(row: EntryRow): ParkedPage["entries"][number] {
-  const { id, schema, table, wide, min, max, copy, bytes } = row;
+  const { id, schema, table, wide, copy, bytes } = row;
   const hashes = JSON.parse(row.hashes) as number[];
-  const [all = null, firstVersions = null] =
-    row.versions === null ? [] : (JSON.parse(row.versions) as readonly (readonly number[])[]);
-  const versions = { minVersion: min, maxVersion: max, versions: all, firstVersions };
   return {
-    entry: { id, schema, table, hashes, isWide: wide, ...versions, isOfCopy: copy, bytes },
+    entry: { id, schema, table, hashes, isWide: wide, ...placesOf(row), isOfCopy: copy, bytes },
     isSettled: row.state !== "parked",
     isUntried: row.untried,
     mayHaveArrived: row.uncertain,
@@ -233,6 +223,21 @@ function entryOf(row: EntryRow): ParkedPage["entries"][number] {
   };
 }
 
-function cutOf({ key, parts, max }: CutRow, isOfCopy: boolean): RequestCut {
-  return { key, maxVersion: max, isOfCopy, parts: JSON.parse(parts) as string[] };
+/** What an earlier version of millrace has parked has versions in their place. */
+function placesOf({ max, versions, place, places }: EntryRow): Pick<ParkedEntry, "places" | "firstRows"> {
+  if (place !== null) {
+    const [all, firstRows] = JSON.parse(places ?? "[null, null]") as [string[] | null, number[] | null];
+    return { places: all?.map(BigInt) ?? [BigInt(place)], firstRows };
+  }
+  const [all, firsts] = JSON.parse(versions ?? `[[${max}], null]`) as [number[], number[] | null];
+  const rowOf = new Map(all.map((version, row) => [version, row]));
+  return {
+    places: all.map((version) => BigInt(-version)),
+    firstRows: firsts?.map((version) => rowOf.get(version) ?? 0) ?? null,
+  };
+}
+
+function cutOf({ key, parts, max, place }: CutRow, isOfCopy: boolean): RequestCut {
+  const maxPlace = place === null ? BigInt(-max) : BigInt(place);
+  return { key, maxPlace, maxVersion: max, isOfCopy, parts: JSON.parse(parts) as string[] };
 }

@@ -27,7 +27,7 @@ function batchOf(topic: string, messages: number, bytes: number, names: string[]
   for (let i = 0; i < messages; i++)
     batch.add(
       ...([key, value, noHeaders] as const),
-      names[i] ? { name: names[i]!, bytes: 1, lastVersion: 1, parkedId: null } : null,
+      names[i] ? { name: names[i]!, bytes: 1, position: null, version: 1, parkedId: null } : null,
     );
   return batch;
 }

@@ -15,10 +15,9 @@ function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage 
   return {
     ...{ id: idOf(n), schema: "public", table: "orders", hashes: [n, -2147483648], isWide: false },
     ...{
-      minVersion: 1_700_000_000_000_000 + n,
-      maxVersion: 1_700_000_000_000_000 + n,
-      versions: null,
-      firstVersions: null,
+      places: [2n ** 100n + BigInt(n)],
+      firstRows: null,
+      versions: [1_700_000_000_000_000 + n],
       isOfCopy: false,
     },
     ...{
@@ -100,6 +99,7 @@ for (const kind of databaseKinds) {
         keys: __,
         rows: ___,
         firstLsn: ____,
+        versions: _____,
         committedAtMs,
         cause,
         attempts,
@@ -182,7 +182,7 @@ for (const kind of databaseKinds) {
       expect((await load()).entries.map(({ isSettled }) => isSettled)).toEqual([true, false, false, false]);
       await state.parking.answer(
         "discard",
-        { kind: "sweep", version: 1_700_000_000_000_001, areCopiesOpen: false },
+        { kind: "sweep", place: 2n ** 100n + 1n, version: 1, areCopiesOpen: false },
         null,
       );
       expect((await load()).entries.length).toBe(3);
@@ -295,7 +295,7 @@ for (const kind of databaseKinds) {
 
     test("cuts are kept until they are passed, and nothing is left of a connector that begins again", async () => {
       const { park, load, cuts } = await connector("cuts");
-      const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxVersion: 10, isOfCopy: false };
+      const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxPlace: 10n, maxVersion: 1, isOfCopy: false };
       const ofCopy = { ...cut, key: idOf(2), isOfCopy: true };
       for (const each of [cut, { ...cut, parts: [] }, ofCopy])
         await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
@@ -303,9 +303,13 @@ for (const kind of databaseKinds) {
       expect(await cuts(idOf(1))).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
       const find = (key: string) => state.parking.answer("cuts", { kind: "find-cut", key }, null);
       expect([await find(idOf(2)), await find(idOf(3))]).toEqual([ofCopy, null]);
-      await state.parking.answer("cuts", { kind: "sweep", version: 10, areCopiesOpen: false }, null);
+      await state.parking.answer(
+        "cuts",
+        { kind: "sweep", place: 10n, version: 1, areCopiesOpen: false },
+        null,
+      );
       expect(await cuts()).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
-      const others = [3, 4, 5].map((n) => ({ ...cut, key: idOf(n), maxVersion: 99 }));
+      const others = [3, 4, 5].map((n) => ({ ...cut, key: idOf(n), maxPlace: 99n }));
       for (const each of others) await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
       await state.parking.answer("cuts", { kind: "uncut", keys: [idOf(3), idOf(5), idOf(9)] }, null);
       expect((await cuts()).cuts.map(({ key }) => key)).toEqual([idOf(4)]);
@@ -317,20 +321,22 @@ for (const kind of databaseKinds) {
 
     test("what the stream has not passed is kept however old it is, and what is left of copies until none is open", async () => {
       const { park, load, cuts } = await connector("old");
-      const ofStream = { minVersion: 10, maxVersion: 10 };
-      const ofCopy = { minVersion: 5, maxVersion: 5, isOfCopy: true };
+      const ofStream = { places: [10n] };
+      const ofCopy = { places: [5n], isOfCopy: true };
       await park(message(1, ofStream), message(2, ofStream), message(3, ofCopy), message(4, ofCopy));
       await state.parking.answer("old", { kind: "delivered", ids: [idOf(1), idOf(3)] }, null);
       for (const n of [2, 4]) await state.parked.discard("old", { id: idOf(n) }, "ann");
-      const cut = { key: idOf(5), parts: ["0", "1"], maxVersion: 10, isOfCopy: false };
-      for (const each of [cut, { ...cut, key: idOf(6), maxVersion: 5, isOfCopy: true }])
+      const cut = { key: idOf(5), parts: ["0", "1"], maxPlace: 10n, maxVersion: 1, isOfCopy: false };
+      for (const each of [cut, { ...cut, key: idOf(6), maxPlace: 5n, isOfCopy: true }])
         await state.parking.answer("old", { kind: "cut", cut: each }, null);
       const { database } = state.parking as unknown as { readonly database: Database };
       const days = sql.raw("interval '8 days' where connector_id = 'old'");
       await database.execute(sql`update millrace.parked_messages set ended_at = ended_at - ${days}`);
       await database.execute(sql`update millrace.request_cuts set cut_at = cut_at - ${days}`);
-      const sweep = async (version: number, areCopiesOpen: boolean) => {
-        await state.parking.answer("old", { kind: "sweep", version, areCopiesOpen }, null);
+      const sweep = async (place: number, areCopiesOpen: boolean) => {
+        // Versions say nothing.
+        const call = { kind: "sweep", place: BigInt(place), version: 9e15, areCopiesOpen } as const;
+        await state.parking.answer("old", call, null);
         const { entries } = await load();
         const page1 = await cuts();
         return [
@@ -356,7 +362,7 @@ for (const kind of databaseKinds) {
       const writes = () => [
         park(...many(0)),
         ...many(2_000).map(({ id: key }) => {
-          const cut = { key, parts: ["0", "1"], maxVersion: 1, isOfCopy: false };
+          const cut = { key, parts: ["0", "1"], maxPlace: 1n, maxVersion: 1, isOfCopy: false };
           return state.parking.answer("slow", { kind: "cut", cut }, null);
         }),
       ];
@@ -384,27 +390,40 @@ for (const kind of databaseKinds) {
       expect(await failing).toMatchObject({ code: "lease_lost" });
     });
 
-    test("versions of several rows come back", async () => {
-      const { park, load } = await connector("versions");
-      const versions = { minVersion: 1, maxVersion: 9, versions: [1, 5, 9], firstVersions: [5, 1] };
-      await park(message(1, { hashes: [2, 1], ...versions }));
-      expect((await load()).entries[0]?.entry).toMatchObject({ hashes: [2, 1], ...versions });
+    test("places of several rows come back", async () => {
+      const { park, load } = await connector("places");
+      const rows = { places: [1n, 2n ** 150n, 2n ** 150n + 1n], firstRows: [1, 0] };
+      await park(message(1, { hashes: [2, 1], ...rows, versions: [7, 8, 9] }));
+      expect((await load()).entries[0]?.entry).toMatchObject({ hashes: [2, 1], ...rows });
     });
 
-    test("versions with which rows have come again take the place of those before, also of what is parked no more", async () => {
-      const { park, load } = await connector("renumbered");
-      const rows = { minVersion: 2, maxVersion: 9, versions: [2, 9], firstVersions: [2, 9] };
-      await park(message(1, rows), message(2), message(3));
-      await state.parking.answer("renumbered", { kind: "delivered", ids: [idOf(1)] }, null);
-      const lower = { minVersion: 1, maxVersion: 7, versions: [1, 7], firstVersions: [1, 7] };
-      const one = { minVersion: 8, maxVersion: 8, versions: null, firstVersions: null };
-      await state.parking.answer("renumbered", { kind: "renumber", id: idOf(1), rows: lower }, null);
-      await state.parking.answer("renumbered", { kind: "renumber", id: idOf(2), rows: one }, null);
-      expect((await load()).entries.map(({ entry }) => entry)).toMatchObject([
-        lower,
-        one,
-        { minVersion: message(3).minVersion },
+    test("what an earlier version parks has versions in place of places, and is passed by these", async () => {
+      const { park, load, cuts } = await connector("earlier");
+      const rows = { places: [1n, 2n, 3n], firstRows: [1, 0], versions: [7, 8, 9] };
+      await park(message(1, { hashes: [2, 1], ...rows }), message(2), message(3, { versions: [10] }));
+      const cut = { key: idOf(5), parts: ["0", "1"], maxPlace: 3n, maxVersion: 9, isOfCopy: false };
+      await state.parking.answer("earlier", { kind: "cut", cut }, null);
+      const { database } = state.parking as unknown as { readonly database: Database };
+      // It does not know these columns.
+      for (const nulls of [
+        "parked_messages set max_place = null, places = null",
+        "request_cuts set max_place = null",
+      ])
+        await database.execute(sql.raw(`update millrace.${nulls} where connector_id = 'earlier'`));
+      expect(
+        (await load()).entries.map(({ entry: { places, firstRows } }) => ({ places, firstRows })),
+      ).toEqual([
+        { places: [-7n, -8n, -9n], firstRows: [1, 0] },
+        { places: [-1_700_000_000_000_002n], firstRows: null },
+        { places: [-10n], firstRows: null },
       ]);
+      expect((await cuts()).cuts).toEqual([{ ...cut, maxPlace: -9n }]);
+      const ids = [1, 2, 3].map(idOf);
+      await state.parking.answer("earlier", { kind: "delivered", ids }, null);
+      const call = { kind: "sweep", place: 2n ** 150n, version: 9, areCopiesOpen: false } as const;
+      await state.parking.answer("earlier", call, null);
+      expect((await load()).entries.map(({ entry: { id } }) => id)).toEqual([idOf(2), idOf(3)]);
+      expect((await cuts()).cuts).toEqual([]);
     });
 
     test("what may have arrived is told, also of what an older version parked", async () => {

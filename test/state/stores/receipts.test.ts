@@ -192,20 +192,20 @@ for (const kind of databaseKinds) {
       const { save } = await connector("discards");
       const { database } = state.parking as unknown as { readonly database: Database };
       const id = Bun.randomUUIDv7();
-      const versions = { minVersion: 1, maxVersion: 1, versions: null, firstVersions: null };
+      const rowsOf = { places: [1n], firstRows: null, versions: [1] };
       const message: ParkedMessage = {
         ...{ id, schema: "public", table: "orders", keys: "[]", hashes: [1], isWide: false, isOfCopy: false },
-        ...{ ...versions, rows: 1, bytes: 1, body: new Uint8Array(1), firstLsn: "0/1", committedAtMs: 1 },
+        ...{ ...rowsOf, rows: 1, bytes: 1, body: new Uint8Array(1), firstLsn: "0/1", committedAtMs: 1 },
         ...{ cause: "refused", attempts: [], mayHaveArrived: false },
       };
       await state.parking.answer("discards", { kind: "park", messages: [message] }, null);
       await state.parked.discard("discards", { id }, "ann");
+      const sweep = { kind: "sweep", place: 1n, version: 1, areCopiesOpen: false } as const;
       const isOnRecordAfter = async (days: number) => {
         await database.execute(sql`update millrace.parked_messages
           set ended_at = clock_timestamp() - ${days}::float8 * interval '1 day' where id = ${id}::uuid`);
         // The first one notes that its rows do not come again.
-        for (let i = 0; i < 2; i++)
-          await state.parking.answer("discards", { kind: "sweep", version: 1, areCopiesOpen: false }, null);
+        for (let i = 0; i < 2; i++) await state.parking.answer("discards", sweep, null);
         return (await state.parked.find("discards", id, false)) !== null;
       };
       const book = bookAt(() => Date.now() - 40 * 86_400_000);

@@ -64,6 +64,8 @@ export class ParkingSession {
 
   /** Of the row before what is written. */
   lastVersion = 1n;
+  /** The transaction that is written. */
+  place = 1;
 
   /** Rows that hold "large" are refused. Returns those that are sent. */
   write(...changes: FixtureChange[]): string[] {
@@ -73,7 +75,12 @@ export class ParkingSession {
 
   /** As `write`: rows of a copy, as of a point. */
   copy(atMs: number, ...rows: FixtureChange[]): string[] {
-    const origin = { version: atMs * 1_000, timeUs: atMs * 1_000, lsn: lsn(1n) };
+    const origin = {
+      version: atMs * 1_000,
+      timeUs: atMs * 1_000,
+      lsn: lsn(1n),
+      behind: { commitLsn: lsn(BigInt(atMs)), ordinal: -1 },
+    };
     const copied = new CopyRows(table, origin, null);
     return this.#send(rows, (batch, i, outlet) => copied.add(batch, i, outlet));
   }
@@ -100,7 +107,7 @@ export class ParkingSession {
       ...{ hasCapacity: true, untilCapacity: async () => {} },
     };
     const from = { resumeLsn: lsn(1n), partial: null, lastVersion: this.lastVersion };
-    for (const batch of batches([transaction(1, changes)], { from }))
+    for (const batch of batches([transaction(this.place, changes)], { from }))
       for (let i = 0; i < batch.count; i++) add(batch, i, outlet);
     return sent;
   }

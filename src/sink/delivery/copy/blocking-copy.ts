@@ -2,9 +2,10 @@
 // stream: changes from before a chunk's point come afterwards, with higher versions. Ranges that are delivered are recorded. A range that
 // is copied again comes in the same requests.
 
+import { donePosition } from "../../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
-import type { CopyOrigin } from "../record/chunked-copy.ts";
+import type { CopyOrigin, PlacedOrigin } from "../record/chunked-copy.ts";
 import { hasStream } from "../record/sink-record.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
@@ -42,7 +43,7 @@ export class BlockingMessageCopy {
     this.#origin ??= this.#originOf(place);
     const origin = (part?.kind === "range" && recorded.originOf(table.name)) || (await this.#origin);
     if (part?.kind === "range" && recorded.beginRange(table.name, part.range, origin)) await keeper.save();
-    const rows = new ChunkRows(table, origin, this.#undelivered, null, options);
+    const rows = new ChunkRows(table, this.#placed(origin), this.#undelivered, null, options);
     this.#chunks.add(rows);
     return { rows, end: () => this.#endChunk(rows, place) };
   }
@@ -104,5 +105,13 @@ export class BlockingMessageCopy {
     const origin = { version: stream.takeVersion(timeUs), timeUs: Number(timeUs), lsn };
     await keeper.save();
     return origin;
+  }
+
+  /** Rows with the version of the place where the stream began come before all changes, others where the stream waits. */
+  #placed(origin: CopyOrigin): PlacedOrigin {
+    const { keeper, stream } = this.delivering;
+    const { lsn: resumeLsn, version } = keeper.record.origin;
+    const isAtBeginning = BigInt(origin.version) === version;
+    return { ...origin, behind: isAtBeginning ? donePosition({ resumeLsn, partial: null }) : stream.behind };
   }
 }

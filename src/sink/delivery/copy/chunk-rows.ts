@@ -10,7 +10,7 @@ import { keyHash } from "../../format/row-identity.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
 import type { LineBatch } from "../line/line-messages.ts";
-import type { CopyOrigin } from "../record/chunked-copy.ts";
+import type { PlacedOrigin } from "../record/chunked-copy.ts";
 import type { CommitPoint } from "../record/commit-point.ts";
 import type { Outlet, Transport } from "../transport.ts";
 import { CopyRows } from "./copy-rows.ts";
@@ -61,7 +61,7 @@ export class ChunkRows {
   /** `leftOut`: null while the stream waits. */
   constructor(
     private readonly table: CompiledTable,
-    origin: CopyOrigin,
+    origin: PlacedOrigin,
     private readonly undelivered: UndeliveredRows,
     readonly leftOut: LeftOut | null,
     private readonly options: ChunkOptions,

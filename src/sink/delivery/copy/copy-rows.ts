@@ -7,7 +7,7 @@ import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
 import type { RowContext } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
-import type { CopyOrigin } from "../record/chunked-copy.ts";
+import type { PlacedOrigin } from "../record/chunked-copy.ts";
 import type { PlannedRow } from "../stream/request-plan.ts";
 import type { Outlet } from "../transport.ts";
 
@@ -25,7 +25,7 @@ export class CopyRows {
 
   constructor(
     private readonly table: CompiledTable,
-    origin: CopyOrigin,
+    origin: PlacedOrigin,
     /** Of rows that are sent again: the same whenever they are read. Null: their idempotency keys have the origin's time. */
     moment: RowMoment | null,
   ) {
@@ -55,6 +55,7 @@ export class CopyRows {
       moment: this.#moment,
       touches: this.#touches,
       position: () => null,
+      behind: origin.behind,
     };
   }
 

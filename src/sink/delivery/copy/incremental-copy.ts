@@ -9,7 +9,7 @@ import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import { keyTextsHash } from "../../format/row-identity.ts";
-import { type CopyOrigin, rangesMark, replayMark } from "../record/chunked-copy.ts";
+import { type PlacedOrigin, rangesMark, replayMark } from "../record/chunked-copy.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
@@ -20,7 +20,7 @@ import { UndeliveredRows } from "./undelivered-rows.ts";
 
 /** What the rows as of a point carry. */
 interface PointOrigin {
-  readonly origin: CopyOrigin;
+  readonly origin: PlacedOrigin;
   /** Resolves when that is durable, and what was committed before was submitted. */
   readonly isReady: Promise<unknown>;
 }
@@ -189,7 +189,8 @@ export class IncrementalMessageCopy {
     if (known) return known;
     const { stream, keeper } = this.delivering;
     this.#touched.beginPoint();
-    const origin = { version: stream.takeVersion(timeUs), timeUs: Number(timeUs), lsn };
+    const { behind } = stream;
+    const origin = { version: stream.takeVersion(timeUs), timeUs: Number(timeUs), lsn, behind };
     const taken = { origin, isReady: Promise.all([keeper.save(), stream.submitted()]) };
     this.#origins.set(lsn, taken);
     return taken;

@@ -1,7 +1,7 @@
 // A transport that sends requests, each on its own: rows of one table as a body. The scheduler sends those that share no row side by side,
 // and tries again.
 
-import type { Position } from "../../../change/checkpoint.ts";
+import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
 import type { Relation } from "../../../change/relation.ts";
 import type { OpenRequest, RowQuestion } from "../../../connector/receipts.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
@@ -156,8 +156,8 @@ export class RequestTransport implements Transport {
     };
   }
 
-  passed(version: bigint, areCopiesOpen: boolean): void {
-    this.set?.parking.passed(Number(version), areCopiesOpen);
+  passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
+    this.set?.parking.passed(checkpoint, areCopiesOpen);
   }
 
   replaysUntil(position: Position | null): void {

@@ -1,9 +1,10 @@
 // What a run knows of the messages that are parked, and of those that were, as long as their rows may come again after a restart. Which of
 // them may be sent again now. It holds no rows.
 
-import type { ParkedEntry, RowVersions, StoredEntry } from "../../../connector/parking.ts";
-import { hasSameVersions, ParkedIndex } from "./parked-index.ts";
+import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
+import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
+import { comparePlace, type RowPoint } from "./row-place.ts";
 
 const sweepSpacingMs = 2_000;
 /** Where a run knows of nothing to forget: what was discarded leaves the state with its age. */
@@ -38,8 +39,8 @@ export class ParkedEntries {
   #released: ParkedEntry[] = [];
   /** When they were loaded: for how long one that could be sent had not been tried; zero: some were to be tried at that moment. */
   untriedMs = 0;
-  #passedVersion = -1;
-  #sweptVersion = -1;
+  #passed: RowPoint = { place: -1n, version: -1 };
+  #sweptPlace = -1n;
   #sweptMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: ParkedEntriesOptions) {}
@@ -86,20 +87,14 @@ export class ParkedEntries {
     return this.parked.get(id) ?? this.settled.get(id);
   }
 
-  /**
-   * Its rows have come again. Returns whether that was waited for. `rows`: their versions, which are lower than they were where a table has
-   * left the selection, or a version of a copy, which raised them, was never committed: later rows of its keys have to be found behind it.
-   */
-  cameAgain(id: string, rows: RowVersions | null): boolean {
-    const index = this.parked.get(id) ? this.parked : this.settled;
-    const entry = index.get(id);
-    if (entry && rows && !hasSameVersions(entry, rows)) index.setVersions(entry, rows);
+  /** Its rows have come again. Returns whether that was waited for. */
+  cameAgain(id: string): boolean {
     return this.#unreached.delete(id);
   }
 
   /** Whether all rows of its keys that came before it are delivered, and none of them comes again. */
-  isReached({ id, maxVersion, isOfCopy }: ParkedEntry): boolean {
-    if (maxVersion <= this.#passedVersion) return true;
+  isReached({ id, places, isOfCopy }: ParkedEntry): boolean {
+    if (comparePlace(places.at(-1)!, this.#passed) <= 0) return true;
     return (isOfCopy || !this.options.waitsForCheckpoint) && !this.#unreached.has(id);
   }
 
@@ -117,9 +112,9 @@ export class ParkedEntries {
     this.options.left?.(entry);
   }
 
-  /** Rows of the stream up to this version are durable, and never come again. Returns whether messages wait for the stream. */
-  passed(version: number): boolean {
-    this.#passedVersion = version;
+  /** Rows of the stream up to there are durable, and never come again. Returns whether messages wait for the stream. */
+  passed(point: RowPoint): boolean {
+    this.#passed = point;
     return this.options.waitsForCheckpoint ? this.parked.size > 0 : this.#unreached.size > 0;
   }
 
@@ -127,21 +122,21 @@ export class ParkedEntries {
    * Forgets what never comes again, now and then. Returns whether it did. `areCopiesOpen`: rows of a copy may come again. `hasLeft`: something
    * else is to be forgotten.
    */
-  sweep(version: number, areCopiesOpen: boolean, hasLeft: boolean): boolean {
+  sweep(point: RowPoint, areCopiesOpen: boolean, hasLeft: boolean): boolean {
     const { store, monotonic } = this.options;
     const spacingMs = hasLeft || this.settled.size > 0 ? sweepSpacingMs : idleSweepMs;
-    if (version <= this.#sweptVersion || monotonic() - this.#sweptMs < spacingMs) return false;
+    if (point.place <= this.#sweptPlace || monotonic() - this.#sweptMs < spacingMs) return false;
     this.#sweptMs = monotonic();
-    this.#sweptVersion = version;
+    this.#sweptPlace = point.place;
     for (const entry of [...this.settled.all()])
-      if (!entry.isOfCopy && entry.maxVersion <= version) this.settled.remove(entry);
+      if (!entry.isOfCopy && comparePlace(entry.places.at(-1)!, point) <= 0) this.settled.remove(entry);
     for (const [entry, sinceMs] of this.#settledMs) {
       if (areCopiesOpen || monotonic() - sinceMs < copiesKeptMs) break;
       this.#settledMs.delete(entry);
       this.settled.remove(entry);
     }
     // What is left in the state is removed by a later sweep.
-    store.sweep(version, areCopiesOpen).catch(() => undefined);
+    store.sweep(point, areCopiesOpen).catch(() => undefined);
     return true;
   }
 

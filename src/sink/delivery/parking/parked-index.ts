@@ -1,28 +1,28 @@
 // Which messages are parked, and which rows wait behind which. Messages that share a key are a chain, in their order; one without a key stands
 // between all others of its table. It holds hashes, and no row. Pure.
 
-import type { ParkedEntry, RowVersions } from "../../../connector/parking.ts";
+import type { ParkedEntry } from "../../../connector/parking.ts";
 import { tableKey } from "../table-key.ts";
+import { comparePlace, endPoint, type RowPoint } from "./row-place.ts";
 
 /** A row, as far as its order matters. No hash: it may be any row of the table. */
-export interface RowPlace {
+export interface RowPlace extends RowPoint {
   readonly hashes: readonly number[];
-  readonly version: number;
 }
 
 interface Chain {
   readonly entries: Place[];
-  /** The highest version in it. */
-  most: number;
-  /** No message has a row from before one of an earlier message: a version is found by halving. */
+  /** The last place in it. */
+  most: bigint;
+  /** No message has a row from before one of an earlier message: a place is found by halving. */
   isRising: boolean;
 }
 
 interface Place {
   readonly entry: ParkedEntry;
   readonly order: number;
-  /** The version of its first row in the chain. */
-  readonly first: number;
+  /** The place of its first row in the chain. */
+  readonly first: bigint;
 }
 
 class ParkedTable {
@@ -62,31 +62,15 @@ export class ParkedIndex {
     const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name) ?? new ParkedTable();
     this.#tables.set(name, table);
-    const { hashes, firstVersions, minVersion } = entry;
-    const place = { entry, order: this.#order++, first: minVersion };
+    const { hashes, firstRows, places } = entry;
+    const place = { entry, order: this.#order++, first: places[0]! };
     table.places.set(entry.id, place);
     table.inOrder.push(place);
     if (entry.isWide) append(table.wide, place);
     else
       hashes.forEach((hash, i) => {
-        append(chainOf(table, hash), firstVersions ? { ...place, first: firstVersions[i]! } : place);
+        append(chainOf(table, hash), firstRows ? { ...place, first: places[firstRows[i]!]! } : place);
       });
-  }
-
-  /** The rows of the message have these versions now. */
-  setVersions(entry: ParkedEntry, { minVersion, maxVersion, versions, firstVersions }: RowVersions): void {
-    Object.assign(entry, { minVersion, maxVersion, versions, firstVersions });
-    const table = this.#tables.get(tableKey(entry.schema, entry.table));
-    const place = table?.places.get(entry.id);
-    if (!table || !place) return;
-    Object.assign(place, { first: minVersion });
-    const chains = entry.isWide ? [table.wide] : entry.hashes.map((hash) => chainOf(table, hash));
-    chains.forEach((chain, i) => {
-      const own = chain.entries[firstPlace(chain.entries, ({ order }) => order >= place.order)]!;
-      if (own !== place) Object.assign(own, { first: firstVersions?.[i] ?? minVersion });
-      chain.isRising = false;
-      chain.most = Math.max(chain.most, maxVersion);
-    });
   }
 
   remove(entry: ParkedEntry): void {
@@ -132,7 +116,7 @@ export class ParkedIndex {
   ahead(schema: string, table: string, row: RowPlace): ParkedEntry | null {
     const found = this.#tables.get(tableKey(schema, table));
     if (!found) return null;
-    const isAhead = (place: Place | undefined) => place !== undefined && place.first < row.version;
+    const isAhead = (place: Place | undefined) => place !== undefined && comparePlace(place.first, row) < 0;
     if (row.hashes.length === 0) {
       const [first] = found.inOrder;
       return isAhead(first) ? first!.entry : null;
@@ -146,18 +130,18 @@ export class ParkedIndex {
   }
 
   /**
-   * Whether the row itself is here. Changes of the stream have versions of their own. The rows of a copy share one, which says nothing: two of
+   * Whether the row itself is here. Changes of the stream have places of their own. The rows of a copy share one, which says nothing: two of
    * them may share a hash by chance, or have none.
    */
-  holds(schema: string, table: string, { hashes, version }: RowPlace): boolean {
+  holds(schema: string, table: string, row: RowPlace): boolean {
     const found = this.#tables.get(tableKey(schema, table));
     if (!found) return false;
-    const chains = [found.wide, ...hashes.map((hash) => found.chains.get(hash))];
+    const chains = [found.wide, ...row.hashes.map((hash) => found.chains.get(hash))];
     return chains.some(
       (chain) =>
         chain !== undefined &&
-        version <= chain.most &&
-        mayHave(chain, version).some(({ entry }) => !entry.isOfCopy && hasVersion(entry, version)),
+        row.place <= chain.most &&
+        mayHave(chain, row).some(({ entry }) => !entry.isOfCopy && hasRow(entry, row)),
     );
   }
 
@@ -236,41 +220,35 @@ export class ParkedIndex {
   }
 }
 
-/** Whether the rows have the same versions. */
-export function hasSameVersions(some: RowVersions, others: RowVersions): boolean {
-  if (some.minVersion !== others.minVersion || some.maxVersion !== others.maxVersion) return false;
-  return some.versions?.every((version, row) => version === others.versions?.[row]) ?? true;
-}
-
 /** Rows between the first and the last one may have gone another way. */
-function hasVersion({ minVersion, maxVersion, versions }: ParkedEntry, version: number): boolean {
-  if (version < minVersion || version > maxVersion) return false;
-  return versions?.includes(version) ?? version === minVersion;
+function hasRow({ places }: ParkedEntry, row: RowPoint): boolean {
+  const at = firstOf(places, (place) => comparePlace(place, row) >= 0);
+  return at < places.length && comparePlace(places[at]!, row) === 0;
 }
 
-/** Those of the chain that the version lies within; where these are not told by their order, all. */
-function mayHave({ entries, isRising }: Chain, version: number): readonly Place[] {
+/** Those of the chain that the row lies within; where these are not told by their order, all. */
+function mayHave({ entries, isRising }: Chain, { place }: RowPoint): readonly Place[] {
   if (!isRising) return entries;
-  const from = firstPlace(entries, ({ entry }) => entry.maxVersion >= version);
+  const from = firstOf(entries, ({ entry }) => entry.places.at(-1)! >= place);
   return entries.slice(
     from,
-    firstPlace(entries, ({ entry }) => entry.minVersion > version),
+    firstOf(entries, ({ entry }) => entry.places[0]! > place),
   );
 }
 
-/** The index of the first place that it is so of, as it is of all behind that. */
-function firstPlace(places: readonly Place[], isSo: (place: Place) => boolean): number {
-  let [from, to] = [0, places.length];
+/** The index of the first one that it is so of, as it is of all behind that. */
+function firstOf<T>(list: readonly T[], isSo: (one: T) => boolean): number {
+  let [from, to] = [0, list.length];
   while (from < to) {
     const middle = (from + to) >> 1;
-    if (isSo(places[middle]!)) to = middle;
+    if (isSo(list[middle]!)) to = middle;
     else from = middle + 1;
   }
   return from;
 }
 
 function emptyChain(): Chain {
-  return { entries: [], most: 0, isRising: true };
+  return { entries: [], most: 0n, isRising: true };
 }
 
 function chainOf(table: ParkedTable, hash: number): Chain {
@@ -280,14 +258,17 @@ function chainOf(table: ParkedTable, hash: number): Chain {
 }
 
 function append(chain: Chain, place: Place): void {
+  const [first = 0n] = place.entry.places;
+  // Versions that stand for places are looked for among all.
+  const last = first < 0n ? endPoint.place : place.entry.places.at(-1)!;
   chain.entries.push(place);
-  chain.isRising &&= place.entry.minVersion >= chain.most;
-  chain.most = Math.max(chain.most, place.entry.maxVersion);
+  chain.isRising &&= first >= chain.most;
+  if (last > chain.most) chain.most = last;
 }
 
 /** Returns whether nothing is left. */
 function drop(places: Place[], order: number): boolean {
-  const at = firstPlace(places, (place) => place.order >= order);
+  const at = firstOf(places, (place) => place.order >= order);
   if (places[at]?.order !== order) return places.length === 0;
   if (at === 0) places.shift();
   else places.splice(at, 1);

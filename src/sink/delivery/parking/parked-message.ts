@@ -8,20 +8,17 @@ import { rowKeys } from "./row-keys.ts";
 
 export function entryOf(request: OutgoingRequest): ParkedEntry {
   const { idempotencyKey: id, schema, table, touches, barrier, body, rowMarks } = request;
-  const places = rowMarks ? placesOf(request as RowsRequest) : [];
-  const isWide = rowMarks
-    ? places.some(({ hashes }) => hashes.length === 0)
-    : barrier || touches.length === 0;
-  const firstVersions = new Map<number, number>();
-  for (const { hashes, version } of places)
-    for (const hash of hashes) firstVersions.getOrInsert(hash, version);
+  const rows = rowMarks ? placesOf(request as RowsRequest) : [];
+  const isWide = rowMarks ? rows.some(({ hashes }) => hashes.length === 0) : barrier || touches.length === 0;
+  const firstRows = new Map<number, number>();
+  rows.forEach(({ hashes }, row) => {
+    for (const hash of hashes) firstRows.getOrInsert(hash, row);
+  });
   return {
     ...{ id, schema, table, isWide, bytes: body.length },
     hashes: [...new Set(touches)],
-    firstVersions: places.length > 1 ? [...firstVersions.values()] : null,
-    minVersion: rowMarks?.versions[0] ?? 0,
-    maxVersion: rowMarks?.versions.at(-1) ?? 0,
-    versions: rowMarks && rowMarks.versions.length > 1 ? rowMarks.versions : null,
+    firstRows: rows.length > 1 ? [...firstRows.values()] : null,
+    places: rowMarks ? rows.map(({ place }) => place) : [0n],
     isOfCopy: rowMarks?.isOfCopy ?? false,
   };
 }
@@ -35,6 +32,7 @@ export async function messageOf(
     ...entryOf(request),
     ...{ rows, ...facts },
     keys: rowMarks ? rowKeys(request as RowsRequest) : "[]",
+    versions: rowMarks?.versions ?? [0],
     body: await Bun.zstdCompress(wholeBody(request.body)),
     firstLsn: position ? formatLsn(position.commitLsn) : null,
     committedAtMs: timeOfKey(request.idempotencyKey),

@@ -8,9 +8,9 @@ import type {
   ParkedWishes,
   ParkingCall,
   RequestCut,
-  RowVersions,
 } from "../../../connector/parking.ts";
 import { BatchedIds } from "./batched-ids.ts";
+import type { RowPoint } from "./row-place.ts";
 
 export interface ParkingStore {
   load(after: number): Promise<ParkedPage>;
@@ -20,8 +20,6 @@ export interface ParkingStore {
   /** Forgets these cuts. */
   uncut(keys: readonly string[]): Promise<void>;
   park(messages: readonly ParkedMessage[]): Promise<void>;
-  /** Its rows have come again with these versions. */
-  renumber(id: string, rows: RowVersions): Promise<void>;
   /** `askedSince`: what was asked for later; null: all. `discardedSince`: what was discarded then and later; null: in the last minutes. */
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
   /** Asks for all that are parked and that nobody has asked for. */
@@ -31,7 +29,7 @@ export interface ParkingStore {
   /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
   tried(askedUntil: string): Promise<void>;
-  sweep(version: number, areCopiesOpen: boolean): Promise<void>;
+  sweep(passed: RowPoint, areCopiesOpen: boolean): Promise<void>;
 }
 
 /** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
@@ -45,8 +43,6 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     cut: (cut) => tell({ kind: "cut", cut }),
     uncut: (keys) => tell({ kind: "uncut", keys }),
     park: (messages) => tell({ kind: "park", messages }),
-    renumber: (id, { minVersion, maxVersion, versions, firstVersions }) =>
-      tell({ kind: "renumber", id, rows: { minVersion, maxVersion, versions, firstVersions } }),
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),
@@ -54,6 +50,6 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     delivered: (ids) => delivered.add(ids),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
-    sweep: (version, areCopiesOpen) => tell({ kind: "sweep", version, areCopiesOpen }),
+    sweep: (passed, areCopiesOpen) => tell({ kind: "sweep", ...passed, areCopiesOpen }),
   };
 }

@@ -2,7 +2,7 @@
 // what comes later of its key. A cut, and what is parked, is durable before anything else of the request is sent: so no row goes out under
 // two keys, and nothing is lost whatever dies.
 
-import type { Position } from "../../../change/checkpoint.ts";
+import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
 import type { ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
@@ -10,12 +10,13 @@ import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
-import { hasSameVersions, type ParkedIndex } from "./parked-index.ts";
+import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
 import { hasSpaceFor, limitsBeforeStream, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
-import { halves, isMarked } from "./request-parts.ts";
+import { halves, isMarked, placesOf } from "./request-parts.ts";
+import { endPoint, passedPoint } from "./row-place.ts";
 import { UncertainKeys } from "./uncertain-keys.ts";
 
 export interface ParkingOptions {
@@ -115,13 +116,9 @@ export class Parking implements UndeliverableRequests {
       // Nothing is sent any more, so nobody asks further.
       if (!request || this.retry?.isOver) return request ?? null;
       const { idempotencyKey: key } = request;
-      const known = this.entries.get(key);
-      if (known) {
-        const rows = request.rowMarks ? entryOf(request) : null;
-        // Before the checkpoint passes them: then they do not come again, and later rows are held to what the state has.
-        if (rows && !hasSameVersions(known, rows)) await this.options.store.renumber(key, rows);
+      if (this.entries.has(key)) {
         work.replaceFirst();
-        if (this.entries.cameAgain(key, rows)) this.retry?.reached();
+        if (this.entries.cameAgain(key)) this.retry?.reached();
         continue;
       }
       const parts = isMarked(request) && this.#cuts.has(key) ? await this.#cuts.partsOf(request) : null;
@@ -143,7 +140,7 @@ export class Parking implements UndeliverableRequests {
     const request = work.parts[0]!;
     if (!this.options.parksRefused) return false;
     work.refusals++;
-    const rows = request.rowMarks?.versions.length ?? 1;
+    const rows = request.rowMarks?.ends.length ?? 1;
     // Its rows must not go out under other keys.
     const mayHaveArrived = cause === "exhausted" || work.isUncertain || this.#isRepeated(request);
     if (!mayHaveArrived && rows > 1 && work.refusals < mostRefusals) {
@@ -158,10 +155,11 @@ export class Parking implements UndeliverableRequests {
     return true;
   }
 
-  /** Rows of the stream up to this version are durable, and never come again. `areCopiesOpen`: those of a copy may. */
-  passed(version: number, areCopiesOpen: boolean): void {
-    if (this.entries.passed(version)) this.retry?.reached();
-    if (this.entries.sweep(version, areCopiesOpen, !this.#cuts.isEmpty)) this.#cuts.passed(version);
+  /** Rows of the stream up to there are durable, and never come again. `areCopiesOpen`: those of a copy may. */
+  passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
+    const point = passedPoint(checkpoint);
+    if (this.entries.passed(point)) this.retry?.reached();
+    if (this.entries.sweep(point, areCopiesOpen, !this.#cuts.isEmpty)) this.#cuts.passed(point);
   }
 
   /** Null: nothing that is parked has to do with it. */
@@ -172,8 +170,7 @@ export class Parking implements UndeliverableRequests {
       (!barrier && touches.length > 0 && index.isClearOf(schema, table, touches));
     if (isClear(this.parked) && isClear(this.entries.settled)) return null;
     if (isMarked(request)) return divideRequest(request, this.parked, this.entries.settled);
-    const place = { hashes: touches, version: Number.POSITIVE_INFINITY };
-    const isAhead = this.parked.ahead(schema, table, place) !== null;
+    const isAhead = this.parked.ahead(schema, table, { hashes: touches, ...endPoint }) !== null;
     return isAhead ? { free: [], behind: [[0]], rows: 1 } : null;
   }
 
@@ -181,11 +178,11 @@ export class Parking implements UndeliverableRequests {
   #isSoonFree(request: OutgoingRequest): boolean {
     const { retry } = this;
     if (!retry?.isActive || this.#waiting >= this.options.mostWaiting || !isMarked(request)) return false;
-    const { schema, table, touches, rowMarks } = request;
-    const version = rowMarks.versions.at(-1)!;
+    const { schema, table, touches } = request;
+    const last = placesOf(request).at(-1)!;
     const ahead = new Set<ParkedEntry>();
     for (const hash of touches.length === 0 ? [null] : touches) {
-      const entry = this.parked.ahead(schema, table, { hashes: hash === null ? [] : [hash], version });
+      const entry = this.parked.ahead(schema, table, { ...last, hashes: hash === null ? [] : [hash] });
       if (entry) ahead.add(entry);
     }
     let left = 0;

@@ -4,7 +4,8 @@
 import { partRows, partText, type RequestCut } from "../../../connector/parking.ts";
 import { HashSet } from "../hash-set.ts";
 import type { ParkingStore } from "./parking-store.ts";
-import { partsOf, type RowsRequest } from "./request-parts.ts";
+import { partsOf, placesOf, type RowsRequest } from "./request-parts.ts";
+import { comparePlace, type RowPoint } from "./row-place.ts";
 
 export class RequestCuts {
   readonly #ofStream = new Map<string, RequestCut>();
@@ -42,18 +43,20 @@ export class RequestCuts {
 
   /** Cuts it. That is durable on return. */
   async cut(request: RowsRequest, parts: readonly (readonly number[])[]): Promise<readonly RowsRequest[]> {
-    const { versions, isOfCopy } = request.rowMarks;
+    const { isOfCopy } = request.rowMarks;
     const { idempotencyKey: key } = request;
-    const cut = { key, parts: parts.map(partText), maxVersion: versions.at(-1)!, isOfCopy };
+    const { place: maxPlace, version: maxVersion } = placesOf(request).at(-1)!;
+    const cut = { key, parts: parts.map(partText), maxPlace, maxVersion, isOfCopy };
     await this.store.cut(cut);
     if (isOfCopy) this.#ofCopies.add(hashOf(key));
     else this.#ofStream.set(key, cut);
     return partsOf(request, parts);
   }
 
-  /** Rows of the stream up to this version never come again. */
-  passed(version: number): void {
-    for (const [key, { maxVersion }] of this.#ofStream) if (maxVersion <= version) this.#ofStream.delete(key);
+  /** Rows of the stream up to there never come again. */
+  passed(point: RowPoint): void {
+    for (const [key, { maxPlace }] of this.#ofStream)
+      if (comparePlace(maxPlace, point) <= 0) this.#ofStream.delete(key);
   }
 }
 

@@ -5,6 +5,7 @@ import { uuidV7 } from "../../format/idempotency-key.ts";
 import { bodyChunks, type RequestBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest, RequestRows } from "../stream/outgoing-request.ts";
 import type { RowPlace } from "./parked-index.ts";
+import { rowPoint } from "./row-place.ts";
 
 const openingBracket = 91;
 const closingBracket = 93;
@@ -20,9 +21,12 @@ export function isMarked(request: OutgoingRequest): request is RowsRequest {
 
 /** Where its rows stand in the order of their keys. */
 export function placesOf({ touches, rowMarks }: RowsRequest): RowPlace[] {
-  const { versions, touchEnds } = rowMarks;
+  const { commitLsns, steps, versions, touchEnds, isOfCopy } = rowMarks;
   const endOf = (row: number) => (row < 0 ? 0 : (touchEnds?.[row] ?? row + 1));
-  return versions.map((version, row) => ({ hashes: touches.slice(endOf(row - 1), endOf(row)), version }));
+  return versions.map((version, row) => ({
+    hashes: touches.slice(endOf(row - 1), endOf(row)),
+    ...rowPoint(commitLsns[row]!, steps[row]!, version, isOfCopy),
+  }));
 }
 
 /** The first half of the rows, and the second. */
@@ -52,11 +56,16 @@ function partOf(request: RowsRequest, rows: readonly number[], places: readonly 
   }
   const touches: number[] = [];
   const touchEnds = rows.map((row) => touches.push(...places[row]!.hashes));
+  const of = <T>(list: readonly T[]) => rows.map((row) => list[row]!);
+  const { commitLsns, steps, versions } = rowMarks;
   return {
     ...request,
     ...{ body, touches, rows: rows.length, idempotencyKey: partKey(request.idempotencyKey, rows) },
     ...(receiptRows ? { receiptRows: receiptRows.part(rows) } : {}),
-    rowMarks: { ...rowMarks, ends, touchEnds, versions: rows.map((row) => rowMarks.versions[row]!) },
+    rowMarks: {
+      ...{ ...rowMarks, ends, touchEnds },
+      ...{ commitLsns: of(commitLsns), steps: of(steps), versions: of(versions) },
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 // What the sink's record holds of a table's copy that is made in chunks: which ranges are delivered, what their rows carry, and keys of
 // rows that may be incomplete. It is small, since what the record holds of a table is saved together. Pure: recorded-copies.ts decides.
 
+import type { Position } from "../../../change/checkpoint.ts";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
@@ -14,6 +15,11 @@ export interface CopyOrigin {
   /** Microseconds since 1970-01-01 UTC. */
   readonly timeUs: number;
   readonly lsn: Lsn;
+}
+
+/** With the change that they come after in the order of the stream. */
+export interface PlacedOrigin extends CopyOrigin {
+  readonly behind: Position;
 }
 
 export interface ChunkedCopy {

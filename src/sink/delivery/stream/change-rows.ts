@@ -80,6 +80,7 @@ export class ChangeRows {
       moment: this.#moment,
       touches: this.#touches,
       position: () => this.#position(),
+      behind: null,
     };
   }
 

@@ -1,6 +1,7 @@
 // One request to the receiver before it is sent: rows of one table as a JSON body, and what the scheduler has to know.
 
 import type { Position } from "../../../change/checkpoint.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import type { RequestBody } from "../../format/values/message-body.ts";
 import type { ReceiptRows } from "../receipts/receipt-rows.ts";
 
@@ -29,6 +30,9 @@ export interface RequestRows {
   readonly ends: readonly number[];
   /** How many of the request's `touches` come up to its end; null: each row has one. */
   readonly touchEnds: readonly number[] | null;
+  /** What their places are made of, as row-place.ts has it. */
+  readonly commitLsns: readonly Lsn[];
+  readonly steps: readonly number[];
   readonly versions: readonly number[];
   /** The body is the only row itself; otherwise an array. */
   readonly isBare: boolean;

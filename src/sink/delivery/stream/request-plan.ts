@@ -2,11 +2,13 @@
 // rows give the same requests, however they arrived. The caller decides when a plan ends early.
 
 import type { Position } from "../../../change/checkpoint.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { IdempotencyKey, type RowMoment } from "../../format/idempotency-key.ts";
 import type { RowContext } from "../../format/row-encoder.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
+import { stepOf } from "../parking/row-place.ts";
 import { ReceiptRows, type RowLists } from "../receipts/receipt-rows.ts";
 import type { OutgoingRequest, RequestRows } from "./outgoing-request.ts";
 
@@ -32,6 +34,8 @@ export interface PlannedRow {
   readonly moment: RowMoment;
   readonly touches: readonly number[];
   readonly position: () => Position | null;
+  /** Of a row of a copy: the change that it comes after. Null: it is a change itself. */
+  readonly behind: Position | null;
 }
 
 /** Buffers above this are not kept for the next request. */
@@ -139,7 +143,7 @@ class OpenRequest {
   add(table: CompiledTable, row: PlannedRow): void {
     this.rows++;
     for (const hash of row.touches) this.touches.push(hash);
-    this.marks?.add(this.out.size, this.touches.length, row.context.version);
+    this.marks?.add(this.out.size, this.touches.length, row);
     this.receiptRows?.add(table, row);
     if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
     else {
@@ -152,6 +156,8 @@ class OpenRequest {
 class RowMarks implements RequestRows {
   readonly ends: number[] = [];
   touchEnds: number[] | null = null;
+  readonly commitLsns: Lsn[] = [];
+  readonly steps: number[] = [];
   readonly versions: number[] = [];
   readonly isOfCopy: boolean;
   readonly keyColumns: readonly string[];
@@ -167,9 +173,11 @@ class RowMarks implements RequestRows {
     this.commitTimeUs = moment.commitTimeUs;
   }
 
-  add(end: number, touches: number, version: number): void {
+  add(end: number, touches: number, row: PlannedRow): void {
     this.ends.push(end);
-    this.versions.push(version);
+    this.commitLsns.push((row.behind ?? row.context).commitLsn);
+    this.steps.push(stepOf(row));
+    this.versions.push(row.context.version);
     if (this.touchEnds) this.touchEnds.push(touches);
     else if (touches !== this.ends.length) {
       this.touchEnds = Array.from({ length: this.ends.length - 1 }, (_, row) => row + 1);

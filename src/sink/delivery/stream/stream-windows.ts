@@ -4,7 +4,7 @@
 // received is there again. So the same requests come again.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
-import { isDone, type Position } from "../../../change/checkpoint.ts";
+import { donePosition, isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
@@ -87,6 +87,11 @@ export class StreamWindows {
   /** All that was committed before it has been taken. */
   get resumeLsn(): Lsn {
     return this.#cursor.resumeLsn;
+  }
+
+  /** What comes now comes after this change. */
+  get behind(): Position {
+    return this.#position() ?? donePosition(this.#cursor);
   }
 
   /** Takes a batch. Returns when its rows are in requests. Waits while too much is in flight. */

@@ -3,6 +3,7 @@
 // A message that is sent again is added behind all that was added before, and is committed with the record. The record names it until the
 // state knows, so that it is sent once whatever dies between.
 
+import type { Checkpoint } from "../../../change/checkpoint.ts";
 import type { Relation } from "../../../change/relation.ts";
 import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { Attempt, AttemptOutcome } from "../../delivery/order/attempt.ts";
@@ -10,6 +11,7 @@ import { ParkedRetry } from "../../delivery/parking/parked-retry.ts";
 import { parkedWarner } from "../../delivery/parking/parked-warning.ts";
 import type { ParkingPlace } from "../../delivery/parking/parking-set.ts";
 import { wholeBody } from "../../delivery/parking/request-parts.ts";
+import { passedPoint } from "../../delivery/parking/row-place.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
 import type { TransportEvents } from "../../delivery/transport.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
@@ -113,11 +115,12 @@ export class KafkaParkingSet implements ParkingAtCommit {
     return true;
   }
 
-  /** Rows of the stream up to this version never come again. `areCopiesOpen`: those of a copy may. */
-  passed(version: number, areCopiesOpen: boolean): void {
+  /** Rows of the stream up to there never come again. `areCopiesOpen`: those of a copy may. */
+  passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
     const { entries } = this.parking;
-    if (entries.passed(version)) this.retry.reached();
-    if (entries.sweep(version, areCopiesOpen, !this.refused.isEmpty)) this.refused.passed(version);
+    const point = passedPoint(checkpoint);
+    if (entries.passed(point)) this.retry.reached();
+    if (entries.sweep(point, areCopiesOpen, !this.refused.isEmpty)) this.refused.passed(point);
   }
 
   readonly #attempt: Attempt = async (request, signal) => {

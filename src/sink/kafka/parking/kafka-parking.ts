@@ -4,19 +4,14 @@
 
 import { formatLsn } from "../../../change/lsn.ts";
 import { neverAborted } from "../../../change/until-aborted.ts";
-import type {
-  AttemptNote,
-  ParkedCause,
-  ParkedEntry,
-  ParkedMessage,
-  RowVersions,
-} from "../../../connector/parking.ts";
+import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
 import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
 import type { RetryView } from "../../delivery/parking/parking.ts";
 import { hasSpaceFor, limitsBeforeStream, parkingFull } from "../../delivery/parking/parking-limits.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
+import { pointOf } from "../../delivery/parking/row-place.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
 import type { KafkaTable } from "../message-writer.ts";
 import type { RefusedRecords } from "./refused-records.ts";
@@ -99,13 +94,12 @@ export class KafkaParking {
       index.lacks(schema, name) || (hashes.length > 0 && index.isClearOf(schema, name, hashes));
     if (isClear(parked) && isClear(settled)) return false;
     const id = parkedId(rowName(table, row), row);
-    const place = { hashes, version: row.context.version };
     if (this.entries.has(id)) {
-      if (this.entries.cameAgain(id, versionsOf(row))) this.retry?.reached();
+      if (this.entries.cameAgain(id)) this.retry?.reached();
       return true;
     }
     const earlier = this.#earlier(id, row);
-    if (earlier === null && parked.ahead(schema, name, place) === null) return false;
+    if (earlier === null && parked.ahead(schema, name, { hashes, ...pointOf(row) }) === null) return false;
     this.#park(table, row, "behind", [], earlier);
     return true;
   }
@@ -181,12 +175,13 @@ export class KafkaParking {
     parked.add(entry);
     if (entry.isOfCopy) this.#ofCopies.set(rowsName, entry);
     const replaces = replaced?.id ?? null;
-    const facts = { keys: keysOf(table, row), rows: 1, cause, attempts, mayHaveArrived: false, replaces };
+    const versions = [row.context.version];
+    const facts = { keys: keysOf(table, row), rows: 1, versions, cause, attempts, mayHaveArrived: false };
     const { commitTimeUs } = row.moment;
     const position = row.position();
     const firstLsn = position ? formatLsn(position.commitLsn) : null;
     const message = Bun.zstdCompress(body).then((compressed) => ({
-      ...{ ...entry, ...facts, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
+      ...{ ...entry, ...facts, replaces, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
       body: new Uint8Array(compressed),
     }));
     const refusedName = refused.isEmpty ? null : rowsName;
@@ -239,13 +234,10 @@ function hashesOf({ identity, touches }: PlannedRow): readonly number[] {
 function entryOf({ relation }: KafkaTable, row: PlannedRow, id: string, bytes: number): ParkedEntry {
   const hashes = [...new Set(hashesOf(row))];
   return {
-    ...{ id, schema: relation.schema, table: relation.name, hashes, bytes, ...versionsOf(row) },
+    ...{ id, schema: relation.schema, table: relation.name, hashes, bytes },
+    ...{ places: [pointOf(row).place], firstRows: null },
     ...{ isWide: hashes.length === 0, isOfCopy: row.context.snapshot },
   };
-}
-
-function versionsOf({ context: { version } }: PlannedRow): RowVersions {
-  return { minVersion: version, maxVersion: version, versions: null, firstVersions: null };
 }
 
 /** Types whose texts are JSON's numbers: int8, int2, int4. */

@@ -3,8 +3,9 @@
 // forgotten once the row is parked, as that is known from then on. A parked message whose retry is refused is held: until the retry has been gone
 // through, it is sent only where it was asked for itself.
 
-import type { RequestCut } from "../../../connector/parking.ts";
+import type { Position } from "../../../change/checkpoint.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
+import { changePoint, comparePlace, endPoint, type RowPoint } from "../../delivery/parking/row-place.ts";
 
 /** The row of a message that brokers may refuse. */
 export interface MessageRow {
@@ -12,8 +13,9 @@ export interface MessageRow {
   readonly name: string;
   /** Of key and value. */
   readonly bytes: number;
-  /** It does not come again once the stream has passed this version. */
-  readonly lastVersion: number;
+  /** Of the change; null: it is of a copy, which may come again at any time. */
+  readonly position: Position | null;
+  readonly version: number;
   /** It was parked under this id, and is sent again. Null: it was not. */
   readonly parkedId: string | null;
 }
@@ -22,7 +24,7 @@ interface Refusal {
   readonly reason: string;
   /** Of the message. A row of a copy may be smaller when it is read again, however much later that is. Zero: any is refused. */
   readonly bytes: number;
-  readonly lastVersion: number;
+  readonly lastPlace: bigint;
   readonly isHold: boolean;
 }
 
@@ -39,12 +41,12 @@ export class RefusedRecords {
   async load(): Promise<void> {
     for (let after: string | null | undefined; after !== null; ) {
       const page = await this.store.cuts(after ?? null);
-      for (const { key, parts, maxVersion } of page.cuts) {
+      for (const { key, parts, maxPlace: lastPlace } of page.cuts) {
         const [reason = "", mark] = parts;
         const isHold = mark === held;
         const bytes = isHold ? 0 : Number(mark ?? 0);
         // Earlier versions have named them otherwise: brokers refuse these once more.
-        if (parts.length <= 2) this.#refusals.set(key, { reason, bytes, lastVersion: maxVersion, isHold });
+        if (parts.length <= 2) this.#refusals.set(key, { reason, bytes, lastPlace, isHold });
       }
       after = page.next;
     }
@@ -55,16 +57,20 @@ export class RefusedRecords {
   }
 
   /** It is durable on return. */
-  async add({ name, bytes, lastVersion }: MessageRow, reason: string): Promise<void> {
+  async add({ name, bytes, position, version }: MessageRow, reason: string): Promise<void> {
     // The state keeps the first one.
     await this.forget([name]);
-    await this.#add(name, { reason, bytes, lastVersion, isHold: false });
+    await this.#add(name, position ? changePoint(position, version) : endPoint, {
+      reason,
+      bytes,
+      isHold: false,
+    });
   }
 
   /** A retry of the parked message was refused. It is durable on return. */
   async hold(id: string, reason: string): Promise<void> {
     // What is parked is mostly passed.
-    await this.#add(id, { reason, bytes: 0, lastVersion: Number.MAX_SAFE_INTEGER, isHold: true });
+    await this.#add(id, endPoint, { reason, bytes: 0, isHold: true });
   }
 
   /** All that was asked for was tried. */
@@ -89,21 +95,16 @@ export class RefusedRecords {
     if (known.length > 0) await this.store.uncut(known);
   }
 
-  async #add(name: string, refusal: Refusal): Promise<void> {
-    this.#refusals.set(name, refusal);
-    const { reason, bytes, lastVersion: maxVersion, isHold } = refusal;
-    const cut: RequestCut = {
-      key: name,
-      parts: [reason, isHold ? held : String(bytes)],
-      maxVersion,
-      isOfCopy: false,
-    };
-    await this.store.cut(cut);
+  async #add(key: string, { place, version }: RowPoint, refusal: Omit<Refusal, "lastPlace">): Promise<void> {
+    this.#refusals.set(key, { ...refusal, lastPlace: place });
+    const { reason, bytes, isHold } = refusal;
+    const parts = [reason, isHold ? held : String(bytes)];
+    await this.store.cut({ key, parts, maxPlace: place, maxVersion: version, isOfCopy: false });
   }
 
-  /** Rows of the stream up to this version never come again. */
-  passed(version: number): void {
-    for (const [name, { lastVersion }] of this.#refusals)
-      if (lastVersion <= version) this.#refusals.delete(name);
+  /** Rows of the stream up to there never come again. */
+  passed(point: RowPoint): void {
+    for (const [name, { lastPlace }] of this.#refusals)
+      if (comparePlace(lastPlace, point) <= 0) this.#refusals.delete(name);
   }
 }

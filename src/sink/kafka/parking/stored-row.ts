@@ -67,6 +67,7 @@ export function loadRow(bytes: Uint8Array): { readonly relation: Relation; reado
     moment,
     touches: [],
     position: () => null,
+    behind: null,
   };
   return { relation, row: context.operation === "create" && stored.moved ? withoutBefore(row) : row };
 }

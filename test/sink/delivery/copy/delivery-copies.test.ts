@@ -82,6 +82,7 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
     flush: async () => {},
     submitted: async () => {},
     takeVersion: () => ++version,
+    behind: { commitLsn: lsn(1n), ordinal: 0 },
   } as unknown as StreamWindows;
   const recorded = new RecordedCopies(keeper, filter);
   const table = compileTable(shape, new NativeRowEncoder(shape, { placeholder: false }));

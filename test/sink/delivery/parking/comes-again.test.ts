@@ -103,12 +103,111 @@ test.each([
     await next.write([load]);
     await next.sink.flush();
     await waitFor("the parking to be empty", () => at.parked.length === 0);
-    const names = at.receiver.deduplicated.flatMap(
-      ({ body }) => body.match(/(?<="id":1,"name":")\w+/g) ?? [],
-    );
-    expect(names).toEqual(changes.flatMap(({ after: [id, name] }) => (id === "1" ? name! : [])));
+    expect(namesOf(at)).toEqual(changes.flatMap(({ after: [id, name] }) => (id === "1" ? name! : [])));
   },
 );
+
+/** What the receiver has of key 1, each request once. */
+const namesOf = (at: ParkingBench) =>
+  at.receiver.deduplicated.flatMap(({ body }) => body.match(/(?<="id":1,"name":")\w+/g) ?? []);
+
+test.each([
+  [3, 1, 2],
+  // A window of them, and one more.
+  [65_535, 0, 0],
+])(
+  "rows are known, and keep their order, when a table of %i rows has left the selection and requests of %i rows have %i",
+  async (count, before, after) => {
+    const lines = Array.from({ length: count }, (_, i) => `${i === 0 ? "blocker" : "line"} ${i}`);
+    const many = transaction(
+      1,
+      lines.map((line) => ({ kind: "insert", relation: log, after: [line] }) as const),
+    );
+    const bad = refuses("bad");
+    await using at = await ParkingBench.start((request) =>
+      request.body.includes("blocker") ? 503 : bad(request),
+    );
+    const setting = (max_batch_size: number, max_messages: number) => ({
+      batch: { max_batch_size },
+      on_exhausted: { park: { max_messages } },
+    });
+    const load = ofOneMoment(insert(1, "bad"), update(1, "good"));
+    const first = await at.life(setting(before, 1));
+    await first.write([many, load]);
+    await waitFor("the parking to be full", () => at.failure?.code === "parking_full");
+    await first.rig[Symbol.asyncDispose]();
+
+    at.receiver.script = () => 200;
+    const next = await at.life(setting(after, 100));
+    await next.write([load]);
+    await next.sink.flush();
+    await next.write([transaction(500, [insert(9)])]);
+    await next.sink.flush();
+    at.store.parking.ask();
+    await waitFor("the parking to be empty", () => at.parked.length === 0);
+    expect(namesOf(at)).toEqual(["bad", "good"]);
+  },
+);
+
+test("what is parked is not parked again when another table has left the selection and requests are others", async () => {
+  const bad = refuses("bad");
+  await using at = await ParkingBench.start((request) =>
+    request.body.includes("blocker") ? 503 : bad(request),
+  );
+  const load = ofOneMoment(insert(1, "bad"), insert(2, "fine"), update(1, "good"));
+  const first = await at.life({ batch: { max_batch_size: 10 } });
+  await first.write([blocker, load]);
+  await waitFor("the parked messages", () => at.parked.length === 2);
+  await first.rig[Symbol.asyncDispose]();
+
+  at.receiver.script = () => 200;
+  const next = await at.life({ batch: { max_batch_size: 1 } });
+  await next.write([load]);
+  await next.sink.flush();
+  await next.write([transaction(5, [insert(9)])]);
+  await next.sink.flush();
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(namesOf(at)).toEqual(["bad", "good"]);
+});
+
+test("a discarded row is not sent when another table has come into the selection", async () => {
+  const bad = refuses("bad");
+  await using at = await ParkingBench.start((request) =>
+    request.body.includes("blocker") ? 503 : bad(request),
+  );
+  const setting = { batch: { max_batch_size: 1 }, retry: { initial_backoff_ms: 50, max_backoff_ms: 50 } };
+  const held = transaction(1, [insert(7, "blocker")]);
+  const lines = (place: number) =>
+    transaction(
+      place,
+      Array.from({ length: 50 }, (_, i) => ({
+        ...{ kind: "insert" as const, relation: log },
+        after: [`line ${i}`],
+      })),
+      held.commitTimeUs,
+    );
+  const load = transaction(4, [insert(1, "bad"), insert(2, "fine")], held.commitTimeUs);
+  const first = await at.life(setting);
+  await first.write([held, load]);
+  await waitFor("the parked message", () => at.parked.length === 1);
+  at.store.parking.discard(at.parked[0]!.message.id);
+  await first.rig[Symbol.asyncDispose]();
+
+  at.receiver.script = () => 200;
+  const next = await at.life(setting);
+  await next.write([held, lines(2)]);
+  await next.sink.flush();
+  // What is passed is forgotten now and then.
+  const { length } = at.store.parking.sweeps;
+  await Bun.sleep(2_200);
+  await next.write([lines(3)]);
+  await next.sink.flush();
+  await waitFor("a sweep", () => at.store.parking.sweeps.length > length);
+  await next.write([load]);
+  await next.sink.flush();
+  expect(namesOf(at)).toEqual([]);
+}, 15_000);
 
 test("a row is not taken for a parked one after the checkpoint has passed that, with lower versions, and the service has died", async () => {
   const bad = refuses("bad");

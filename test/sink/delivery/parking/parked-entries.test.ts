@@ -1,17 +1,12 @@
 // What a run remembers of messages that are parked no more, and for how long.
 
 import { expect, test } from "bun:test";
-import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { ParkedEntries } from "../../../../src/sink/delivery/parking/parked-entries.ts";
+import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
 
 const dayMs = 24 * 3_600_000;
 
-function entry(id: string, version: number, isOfCopy: boolean): ParkedEntry {
-  return {
-    ...{ id, schema: "public", table: "t", hashes: [version], isWide: false, bytes: 3, isOfCopy },
-    ...{ minVersion: version, maxVersion: version, versions: null, firstVersions: null },
-  };
-}
+const entry = (id: string, place: number, isOfCopy: boolean) => parkedEntry(id, place, [place], { isOfCopy });
 
 test("messages of the stream are forgotten once it has passed them, those of copies after a week in which none stood still, as in the state", async () => {
   const clock = { ms: 0 };
@@ -32,16 +27,16 @@ test("messages of the stream are forgotten once it has passed them, those of cop
   const kept = () => [...entries.settled.all()].map(({ id }) => id);
   expect(kept()).toEqual(["loaded", "stream", "copy"]);
   clock.ms = 6 * dayMs;
-  entries.sweep(5, false, false);
+  entries.sweep(rowAt(5), false, false);
   expect(kept()).toEqual(["loaded", "copy"]);
   const late = entry("late", 6, true);
   entries.parked.add(late);
   entries.settle(late);
   clock.ms = 7 * dayMs;
-  entries.sweep(7, true, false);
+  entries.sweep(rowAt(7), true, false);
   // The copy stands still, and goes on with what it has begun.
   expect(kept()).toEqual(["loaded", "copy", "late"]);
   clock.ms += dayMs - 1;
-  entries.sweep(8, false, false);
+  entries.sweep(rowAt(8), false, false);
   expect(kept()).toEqual(["late"]);
 });

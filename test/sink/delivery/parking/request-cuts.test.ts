@@ -1,9 +1,11 @@
 // Cuts: of requests of the stream they are held, of requests of copies they are found when these come again.
 
 import { expect, test } from "bun:test";
+import { lsn } from "../../../../src/change/lsn.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { RequestCuts } from "../../../../src/sink/delivery/parking/request-cuts.ts";
 import type { RowsRequest } from "../../../../src/sink/delivery/parking/request-parts.ts";
+import { passedPoint } from "../../../../src/sink/delivery/parking/row-place.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
 
 function request(n: number, isOfCopy: boolean): RowsRequest {
@@ -12,7 +14,8 @@ function request(n: number, isOfCopy: boolean): RowsRequest {
     idempotencyKey: `018bcfe5-6803-7b54-a1b2-${String(n).padStart(12, "0")}`,
     ...{ touches: [1, 2, 3], barrier: false, position: null },
     rowMarks: {
-      ...{ ends: [2, 4, 6], touchEnds: null, versions: [5, 5, 5], isBare: false, isOfCopy },
+      ...{ ends: [2, 4, 6], touchEnds: null, isBare: false, isOfCopy },
+      ...{ commitLsns: Array(3).fill(lsn(5n)), steps: [0, 4, 8], versions: [5, 5, 5] },
       ...{ keyColumns: ["id"], commitTimeUs: 0 },
     },
   };
@@ -28,7 +31,7 @@ test("cuts of copies stay in the state, and come back when they are needed", asy
   const first = new RequestCuts(store);
   const made = await first.cut(request(1, true), [[0], [1, 2]]);
   await first.cut(request(2, false), [[0, 1], [2]]);
-  first.passed(10);
+  first.passed(passedPoint({ resumeLsn: lsn(6n), partial: null, lastVersion: 1n }));
   expect([first.has(request(1, true).idempotencyKey), first.has(request(2, false).idempotencyKey)]).toEqual([
     true,
     false,

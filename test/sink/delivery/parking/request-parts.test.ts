@@ -2,14 +2,20 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import type { ParkedEntry } from "../../../../src/connector/parking.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
 import { partRows, partText } from "../../../../src/connector/parking.ts";
 import { divideRequest } from "../../../../src/sink/delivery/parking/divide-request.ts";
 import { ParkedIndex } from "../../../../src/sink/delivery/parking/parked-index.ts";
 import { entryOf } from "../../../../src/sink/delivery/parking/parked-message.ts";
-import { halves, partsOf, type RowsRequest } from "../../../../src/sink/delivery/parking/request-parts.ts";
+import {
+  halves,
+  partsOf,
+  placesOf,
+  type RowsRequest,
+} from "../../../../src/sink/delivery/parking/request-parts.ts";
 import { rowKeys } from "../../../../src/sink/delivery/parking/row-keys.ts";
 import { PartedBody } from "../../../../src/sink/format/values/message-body.ts";
+import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
 
 const encoder = new TextEncoder();
 const partOf = (whole: RowsRequest, rows: readonly number[]) => partsOf(whole, [rows])[0]!;
@@ -35,7 +41,9 @@ function request(
     idempotencyKey: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718",
     touches: rows.map((_, i) => i),
     rowMarks: {
-      ...{ ends, touchEnds: rows.map((_, i) => i + 1), versions: rows.map((_, i) => 100 + i) },
+      ...{ ends, touchEnds: rows.map((_, i) => i + 1) },
+      ...{ commitLsns: rows.map(() => lsn(7n)), steps: rows.map((_, i) => 4 * i) },
+      versions: rows.map((_, i) => 100 + i),
       ...{ isBare: false, isOfCopy: false, keyColumns, commitTimeUs: 0 },
     },
   };
@@ -97,7 +105,7 @@ test("keys of rows in either form, with all their digits", () => {
   expect(rowKeys(request(['{"id":1}'], []))).toBe("[]");
 });
 
-test("rows of a copy have one version, and none is taken for another one", () => {
+test("rows of a copy have one place, and none is taken for another one", () => {
   const index = new ParkedIndex();
   const ofCopy = (rows: readonly string[], touches: readonly number[]): RowsRequest => {
     const made = request(rows);
@@ -105,7 +113,13 @@ test("rows of a copy have one version, and none is taken for another one", () =>
     return {
       ...made,
       touches,
-      rowMarks: { ...made.rowMarks, touchEnds, versions: rows.map(() => 7), isOfCopy: true },
+      rowMarks: {
+        ...made.rowMarks,
+        touchEnds,
+        steps: rows.map(() => 3),
+        versions: rows.map(() => 7),
+        isOfCopy: true,
+      },
     };
   };
   const rows = ['{"id":1}', '{"id":2}'];
@@ -115,7 +129,7 @@ test("rows of a copy have one version, and none is taken for another one", () =>
     const others = divideRequest(ofCopy(rows, touches), index, new ParkedIndex());
     expect(others).toEqual({ free: [0, 1], behind: [], rows: 2 });
   }
-  // A change of the stream has a version of its own, and comes again under it.
+  // A change of the stream has a place of its own, and comes again at it.
   const change = request(rows);
   index.add({ ...entryOf(partOf(change, [0])), id: "other" });
   expect(divideRequest(change, index, new ParkedIndex()).free).not.toContain(0);
@@ -123,9 +137,10 @@ test("rows of a copy have one version, and none is taken for another one", () =>
 
 test("a message of several rows holds those that are in it, and none between them", () => {
   const index = new ParkedIndex();
-  const holds = (hash: number, version: number) => index.holds("public", "t", { hashes: [hash], version });
   const whole = request(['{"id":1}', '{"id":2}', '{"id":3}']);
-  const [first, between, last] = whole.rowMarks.versions as [number, number, number];
+  const holds = (hash: number, row: number) =>
+    index.holds("public", "t", { ...placesOf(whole)[row]!, hashes: [hash] });
+  const [first, between, last] = [0, 1, 2];
   // The middle one went another way: it waits behind a message of its own.
   const message = { ...entryOf(partOf(whole, [0, 2])), hashes: [1, 2] };
   index.add(message);
@@ -143,15 +158,17 @@ test("a row waits behind its own key, and not behind others of a message that wa
   index.add(entryOf(later));
   const { free, behind } = divideRequest(before, index, new ParkedIndex());
   expect([free, behind]).toEqual([[0], []]);
-  expect(index.ahead("public", "t", { hashes: [7], version: 104 })?.id).toBe(later.idempotencyKey);
+  const next = { ...placesOf(whole)[3]!, hashes: [7] };
+  expect(index.ahead("public", "t", next)).toBeNull();
+  expect(index.ahead("public", "t", { ...next, place: next.place + 1n })?.id).toBe(later.idempotencyKey);
 });
 
 test("what waits is one part for each key", () => {
   const index = new ParkedIndex();
   const rows = Array.from({ length: 6 }, (_, i) => `{"id":${i % 3}}`);
   const whole = { ...request(rows), touches: [0, 1, 2, 0, 1, 2] };
-  index.add({ ...entryOf(partOf(whole, [0])), id: "first", minVersion: 1, maxVersion: 1 });
-  index.add({ ...entryOf(partOf(whole, [1])), id: "second", minVersion: 1, maxVersion: 1 });
+  index.add({ ...entryOf(partOf(whole, [0])), id: "first", places: [1n] });
+  index.add({ ...entryOf(partOf(whole, [1])), id: "second", places: [1n] });
   const { free, behind } = divideRequest(whole, index, new ParkedIndex());
   expect({ free, behind }).toEqual({
     free: [2, 5],
@@ -171,8 +188,7 @@ test("a large request is cut by thousands of parked keys in a moment", () => {
       ...entryOf(partOf(request(['{"id":1}']), [0])),
       id: `of ${row}`,
       hashes: [row],
-      minVersion: 1,
-      maxVersion: 1,
+      places: [1n],
     });
   const began = performance.now();
   const { free, behind } = divideRequest(whole, index, new ParkedIndex());
@@ -194,17 +210,14 @@ test("a hundred thousand parked messages take little, and are found at once", ()
   Bun.gc(true);
   expect((process.memoryUsage().heapUsed - before) / 1e6).toBeLessThan(100);
   const began = performance.now();
-  for (let n = 0; n < 100_000; n++) index.ahead("public", "t", { hashes: [n], version: 1000 });
+  for (let n = 0; n < 100_000; n++) index.ahead("public", "t", { hashes: [n], ...rowAt(1000) });
   for (const entry of [...index.all()]) index.remove(entry);
   expect(performance.now() - began).toBeLessThan(2_000);
   expect([index.size, index.bytes]).toEqual([0, 0]);
 });
 
-const single = (n: number, hash: number | null, version = n): ParkedEntry => ({
-  ...{ id: `of ${n}`, schema: "public", table: "t", hashes: hash === null ? [] : [hash] },
-  ...{ isWide: hash === null, minVersion: version, maxVersion: version, versions: null, firstVersions: null },
-  ...{ isOfCopy: false, bytes: 10 },
-});
+const single = (n: number, hash: number | null, place = n) =>
+  parkedEntry(`of ${n}`, place, hash === null ? [] : [hash]);
 
 test.each([
   ["a key", 7],
@@ -213,12 +226,12 @@ test.each([
   "what comes again of %s, and what is discarded of it, is found among fifty thousand messages in a moment",
   (_, hash) => {
     const index = new ParkedIndex();
-    const entries = Array.from({ length: 50_000 }, (_, n) => single(n, hash));
+    const entries = Array.from({ length: 50_000 }, (_, n) => single(n, hash, 2 * n));
     for (const entry of entries) index.add(entry);
     const hashes = hash === null ? [] : [hash];
-    const holds = (version: number) => index.holds("public", "t", { hashes, version });
+    const holds = (n: number) => index.holds("public", "t", { hashes, ...rowAt(n) });
     const began = performance.now();
-    for (let n = 40_000; n < 50_000; n++) if (!holds(n) || holds(n + 0.5)) throw new Error(`row ${n}`);
+    for (let n = 80_000; n < 100_000; n += 2) if (!holds(n) || holds(n + 1)) throw new Error(`row ${n}`);
     expect(performance.now() - began).toBeLessThan(500);
     for (const entry of entries.toReversed()) {
       index.remove(entry);
@@ -228,34 +241,25 @@ test.each([
   },
 );
 
-test("a message is found by the version of its row where versions do not rise, and where one is another by now", () => {
+test("a message is found by the place of its row also where places do not rise", () => {
   const index = new ParkedIndex();
-  const holds = (version: number) => index.holds("public", "t", { hashes: [7], version });
-  const entries = [5, 3, 9, 4].map((version, n) => single(n, 7, version));
-  for (const entry of entries) index.add(entry);
+  const holds = (n: number) => index.holds("public", "t", { hashes: [7], ...rowAt(n) });
+  for (const [n, place] of [5, 3, 9, 4].entries()) index.add(single(n, 7, place));
   expect([3, 4, 5, 6, 9].map(holds)).toEqual([true, true, true, false, true]);
-  const rising = new ParkedIndex();
-  for (const n of [10, 20, 30]) rising.add(single(n, 7));
-  rising.setVersions(rising.get("of 30")!, single(30, 7, 15));
-  const isThere = (version: number) => rising.holds("public", "t", { hashes: [7], version });
-  expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, true, false]);
-  rising.remove(rising.get("of 20")!);
-  expect([10, 15, 20, 30].map(isThere)).toEqual([true, true, false, false]);
+  index.remove(index.get("of 1")!);
+  expect([3, 4, 5, 6, 9].map(holds)).toEqual([false, true, true, false, true]);
 });
 
-test("the rows of a message that came again with other versions are found, and waited for, by these", () => {
+test("the rows of a message that an earlier version has parked are found, and waited for, by their versions", () => {
   const index = new ParkedIndex();
-  const rows = (version: number) => ({
-    ...{ ...single(0, 7), hashes: [7, 8], minVersion: version, maxVersion: version + 2 },
-    ...{ versions: [0, 1, 2].map((n) => version + n), firstVersions: [version, version + 1] },
-  });
-  const entry = rows(20);
-  for (const each of [single(10, 7), entry, single(30, 8)]) index.add(each);
-  for (const first of [15, 25]) {
-    index.setVersions(entry, rows(first));
-    const holds = (version: number) => index.holds("public", "t", { hashes: [8], version });
-    expect([first - 1, first, first + 2, first + 3].map(holds)).toEqual([false, true, true, false]);
-    const isBehind = (version: number) => index.ahead("public", "t", { hashes: [8], version }) === entry;
-    expect([first + 1, first + 2].map(isBehind)).toEqual([false, true]);
-  }
+  // The first row of key 8 is the second one.
+  const places = [20n, 21n, 23n].map((version) => -version);
+  const message = parkedEntry("earlier", 0, [7, 8], { places, firstRows: [0, 1] });
+  for (const entry of [single(10, 7, -10), message, single(30, 8)]) index.add(entry);
+  const row = (version: number) => ({ hashes: [8], place: 1_000n, version });
+  const holds = (version: number) => index.holds("public", "t", row(version));
+  expect([10, 19, 20, 21, 22, 23, 24].map(holds)).toEqual([false, false, true, true, false, true, false]);
+  expect(index.holds("public", "t", { ...row(99), place: 30n })).toBe(true);
+  const isBehind = (version: number) => index.ahead("public", "t", row(version)) === message;
+  expect([20, 21, 22].map(isBehind)).toEqual([false, false, true]);
 });

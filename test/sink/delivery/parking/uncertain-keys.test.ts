@@ -4,13 +4,9 @@ import { expect, test } from "bun:test";
 import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { ParkedEntries } from "../../../../src/sink/delivery/parking/parked-entries.ts";
 import { UncertainKeys } from "../../../../src/sink/delivery/parking/uncertain-keys.ts";
+import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
 
-function entry(id: string, version: number, ...hashes: number[]): ParkedEntry {
-  return {
-    ...{ id, schema: "public", table: "t", hashes, isWide: hashes.length === 0, bytes: 3, isOfCopy: false },
-    ...{ minVersion: version, maxVersion: version, versions: null, firstVersions: null },
-  };
-}
+const entry = (id: string, place: number, ...hashes: number[]) => parkedEntry(id, place, hashes);
 
 function make() {
   const store = { load: async () => ({ entries: [], next: null }), sweep: async () => {} };
@@ -23,9 +19,9 @@ function make() {
     return parked;
   };
   const has = (...hashes: number[]) => uncertain.has({ schema: "public", table: "t", hashes });
-  const sweep = (version: number) => {
+  const sweep = (place: number) => {
     clock.ms += 1e9;
-    entries.sweep(version, false, false);
+    entries.sweep(rowAt(place), false, false);
   };
   return { entries, park, has, sweep };
 }

@@ -6,6 +6,7 @@ import { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
 import { insert } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
+import { allPassed } from "../../../support/parked-entry.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 const changes = [insert(1, "a"), insert(2, "large"), insert(2, "b"), insert(3, "c")];
@@ -64,7 +65,7 @@ test.each(["sink_unreachable", "sink_too_few_brokers"] as const)(
     expect(session.write(insert(1, "large"))).toEqual([]);
     await session.set.stored();
     session.failsAgain = new MillraceError(code, "Brokers are down.");
-    session.set.passed(Number.MAX_SAFE_INTEGER, false);
+    session.set.passed(allPassed, false);
     parking.ask();
     await waitFor("a try", () => session.added.length > 0, { timeoutMs: 5_000 });
     session.failsAgain = null;
@@ -93,7 +94,19 @@ test("a row whose version was raised by what was never committed goes before lat
   const next = new ParkingSession(parking);
   await next.set.begin([]);
   expect(next.write(insert(2, "large"), insert(2, "b"), insert(3, "c"))).toEqual(["c"]);
-  await next.set.retry.stop(AbortSignal.timeout(1_000));
+  const { lastVersion } = next;
+  await next.end();
+  // The service has died, and goes on behind them.
+  const last = new ParkingSession(parking);
+  await last.set.begin([]);
+  Object.assign(last, { lastVersion, place: 2 });
+  expect(last.write(insert(3, "d"), insert(2, "e"))).toEqual(["d"]);
+  await last.set.stored();
+  last.set.passed(allPassed, false);
+  parking.ask();
+  await waitFor("the retry", () => last.added.length === 3, { timeoutMs: 5_000 });
+  expect(last.added).toEqual(["large", "b", "e"]);
+  await last.end();
 });
 
 const wide = "wide".padEnd(300);
@@ -164,7 +177,7 @@ async function retrying(
 ): Promise<ParkingSession> {
   const session = new ParkingSession(parking, everyMs);
   await session.set.begin([]);
-  session.set.passed(Number.MAX_SAFE_INTEGER, false);
+  session.set.passed(allPassed, false);
   await waitFor("the retry", () => session.added.length >= texts.length, { timeoutMs: 5_000 });
   expect(session.added.toSorted()).toEqual(texts.toSorted());
   return session;
@@ -206,7 +219,10 @@ test("a retry that a broker refuses keeps what waits behind it, and no others, u
   await Bun.sleep(50);
   const { id } = parking.parked[0]!.message;
   expect(
-    await first.set.refuse({ name: id, bytes: 1, lastVersion: 0, parkedId: id }, "still too large"),
+    await first.set.refuse(
+      { name: id, bytes: 1, position: null, version: 0, parkedId: id },
+      "still too large",
+    ),
   ).toBe(true);
   await first.end();
   expect(parking.parked.map(({ attempts }) => attempts.at(-1)?.error)).toEqual([

@@ -1,7 +1,7 @@
 // What a row that is parked, and one that is sent again, have to wait for, over a parking in memory.
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { lsn } from "../../../../src/change/lsn.ts";
+import { lsn, parseLsn } from "../../../../src/change/lsn.ts";
 import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
 import { KafkaOutlet } from "../../../../src/sink/kafka/kafka-outlet.ts";
@@ -16,6 +16,7 @@ import {
   tooLarge,
 } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
+import { allPassed } from "../../../support/parked-entry.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 /** Rows that hold "large" are refused. */
@@ -107,10 +108,16 @@ test.each([["this"], ["an earlier"]])(
     parking.ask();
     await isTried(session);
     expect([session.set.retry.awaitsStream, session.sent]).toEqual([true, ["a", "b"]]);
-    const { maxVersion } = parking.parkedEver[0]!;
-    session.set.passed(maxVersion - 1, false);
+    const { commitLsn, lastVersion } = {
+      ...allPassed,
+      commitLsn: parseLsn(parking.parkedEver[0]!.firstLsn!),
+    };
+    // The row is the second one of its transaction.
+    const passed = (ordinal: number) =>
+      session.set.passed({ resumeLsn: commitLsn, partial: { commitLsn, ordinal }, lastVersion }, false);
+    passed(0);
     expect(session.set.retry.awaitsStream).toBe(true);
-    session.set.passed(maxVersion, false);
+    passed(1);
     await waitFor("the row", () => parking.parked.length === 0);
     expect(session.sent).toEqual(["a", "b", "large"]);
   },

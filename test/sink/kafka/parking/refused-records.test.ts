@@ -1,7 +1,9 @@
 // Rows whose messages brokers have refused are known when they come again, and are forgotten once they are parked.
 
 import { expect, test } from "bun:test";
+import { lsn } from "../../../../src/change/lsn.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
+import { passedPoint } from "../../../../src/sink/delivery/parking/row-place.ts";
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
 import { type RowMoment, RowPart, tableMaterial } from "../../../../src/sink/format/idempotency-key.ts";
 import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
@@ -41,20 +43,23 @@ test("a change of the stream is named by its place, and a row of a copy or a rep
   expect(ofCopy(5_000, "2")).not.toBe(copied);
 });
 
+const at = (ordinal: number) => ({ commitLsn: lsn(5n), ordinal });
+const upTo = (ordinal: number) => passedPoint({ resumeLsn: lsn(5n), partial: at(ordinal), lastVersion: 1n });
+
 test("what was refused is known in the next session, until its row is parked or passed", async () => {
   const parking = new MemoryParking();
   const first = new RefusedRecords(storeOf(parking));
   const [one, two] = [ofStream(5_000, 1), ofStream(5_000, 2)];
-  await first.add({ name: one, bytes: 900, lastVersion: 10, parkedId: null }, "why");
-  await first.add({ name: two, bytes: 900, lastVersion: 20, parkedId: null }, "why too");
+  await first.add({ name: one, bytes: 900, position: at(1), version: 10, parkedId: null }, "why");
+  await first.add({ name: two, bytes: 900, position: at(2), version: 20, parkedId: null }, "why too");
   const next = new RefusedRecords(storeOf(parking));
   await next.load();
   expect([next.reasonOf(one, 900), next.reasonOf(two, 900)]).toEqual(["why", "why too"]);
   await next.forget([one]);
   expect([next.reasonOf(one, 900), [...parking.cuts.keys()]]).toEqual([null, [two]]);
-  next.passed(19);
+  next.passed(upTo(1));
   expect(next.reasonOf(two, 900)).toBe("why too");
-  next.passed(20);
+  next.passed(upTo(2));
   expect(next.isEmpty).toBe(true);
 });
 
@@ -66,7 +71,7 @@ test("a row of a copy that is smaller when it is read again is not refused for w
     await refused.load();
     return refused;
   };
-  const row = { name, lastVersion: Number.MAX_SAFE_INTEGER, parkedId: null };
+  const row = { name, position: null, version: 1, parkedId: null };
   await (await session()).add({ ...row, bytes: 2_000_000 }, "why");
   const next = await session();
   expect([2_000_000, 2_000_001, 300].map((bytes) => next.reasonOf(name, bytes))).toEqual([
@@ -84,7 +89,7 @@ test("a batch knows the row of its first message, also in halves", () => {
   const batch = new RecordBatch();
   const value = new ByteWriter();
   value.all(new TextEncoder().encode("value"));
-  const row = (name: string) => ({ name, bytes: 1, lastVersion: 1, parkedId: null });
+  const row = (name: string) => ({ name, bytes: 1, position: null, version: 1, parkedId: null });
   batch.add(null, value, plainHeaders([]));
   batch.add(null, value, plainHeaders([]), row("a"));
   batch.add(null, value, plainHeaders([]), row("b"));

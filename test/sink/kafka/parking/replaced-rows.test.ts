@@ -5,6 +5,7 @@ import { expect, test } from "bun:test";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
 import { insert, tooLarge } from "../../../support/kafka/parking-table.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
+import { allPassed } from "../../../support/parked-entry.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 test("a row of a copy that is read again takes the place of what was parked of it, behind changes that came since", async () => {
@@ -33,7 +34,7 @@ test("a row of a copy that is read again takes the place of what was parked of i
   const last = new ParkingSession(parking);
   await last.set.begin([]);
   last.copy(3_000_000_000_000, insert(1, "large"), insert(2, "large too"));
-  last.set.passed(Number.MAX_SAFE_INTEGER, false);
+  last.set.passed(allPassed, false);
   parking.ask();
   await waitFor("the retry", () => last.added.length === 3, { timeoutMs: 5_000 });
   expect(last.added.filter((text) => text !== "large")).toEqual(["b", "large too"]);
@@ -98,7 +99,7 @@ test("of a row that is read again and again one is left, though many are stored 
   expect(parking.parked.map(({ message }) => message.keys)).toEqual(['[{"id":1}]', '[{"id":2}]']);
   const next = new ParkingSession(parking);
   await next.set.begin([]);
-  next.set.passed(Number.MAX_SAFE_INTEGER, false);
+  next.set.passed(allPassed, false);
   parking.ask();
   await waitFor("both", () => next.added.length === 2, patience);
   expect(next.added).toEqual(["large 5000", "large 5000"]);
@@ -118,7 +119,7 @@ test("rows of copies that were delivered or discarded are forgotten with what th
   expect(entries.settled.size).toBe(50);
   await session.set.stored();
   session.aheadMs = 8 * 24 * 3_600_000;
-  session.set.passed(Number.MAX_SAFE_INTEGER, false);
+  session.set.passed(allPassed, false);
   expect(entries.isEmpty).toBe(true);
   await Bun.sleep(0);
   Bun.gc(true);

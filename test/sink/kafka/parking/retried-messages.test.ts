@@ -17,6 +17,7 @@ import type { SenderEvents } from "../../../../src/sink/kafka/produce/round-send
 import { TopicQueues } from "../../../../src/sink/kafka/topic-queues.ts";
 import { batches, type FixtureChange, relation, transaction } from "../../../support/batch-fixture.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
+import { allPassed } from "../../../support/parked-entry.ts";
 import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -107,7 +108,7 @@ test("what is sent again waits for brokers as rows of the stream do", async () =
   await park(rows);
   parking.ask();
   const wide = await open(settingsOf(2 * rowBytes));
-  wide.passed?.(BigInt(Number.MAX_SAFE_INTEGER), false);
+  wide.passed?.(allPassed, false);
   await waitFor("the log to be full", () => added.mock.calls.length >= 8, { timeoutMs: 5_000 });
   await Bun.sleep(50);
   expect(added.mock.calls.length).toBeLessThan(10);
@@ -130,7 +131,7 @@ test.each([[{ park: {} }], [{ stop: {} }]])(
       throw new MillraceError("kafka_message_too_large", "why");
     });
     const session = await open(settingsOf(2 * rowBytes, onExhausted));
-    session.passed?.(BigInt(Number.MAX_SAFE_INTEGER), false);
+    session.passed?.(allPassed, false);
     await waitFor("the message", () => added.mock.calls.length === 1, { timeoutMs: 5_000 });
     await session.store.save("{}").catch(() => undefined);
     expect(failures).toEqual(["sink_connection_lost"]);

@@ -1,0 +1,68 @@
+// Rows of copies among parked changes of their keys: they stand where the stream was when the copy began, whatever point they are as of.
+
+import { expect, test } from "bun:test";
+import type { CopyMode } from "../../../../src/sink/copy-sink.ts";
+import { tableShape, transaction } from "../../../support/batch-fixture.ts";
+import { copyTable } from "../../../support/contract-carrying.ts";
+import { insert, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+
+test("a row of a copy waits behind earlier changes and copies of its key, and later ones wait behind it", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const { sink, write } = await at.life({ batch: { max_batch_size: 1 } });
+  await write([transaction(1, [insert(2, "bad"), insert(3)])]);
+  await sink.flush();
+  // As of a point that the stream has not come to: its changes from before that come later.
+  const copy = (v: string, mode: CopyMode = "merge") =>
+    copyTable(
+      sink,
+      tableShape(users),
+      [1, 2].map((id) => ({ id, v })),
+      { mode, behind: 9 },
+    );
+  await copy("bad copy");
+  await copy("copied again");
+  await write([transaction(2, [update(1, "changed"), insert(4)])]);
+  await sink.flush();
+  await copy("copied at last");
+  const keys = (cause: string) =>
+    at.parked.filter(({ message }) => message.cause === cause).map(({ message }) => message.keys);
+  const [one, two] = ['[{"id":1}]', '[{"id":2}]'];
+  expect([keys("refused").toSorted(), keys("behind").toSorted()]).toEqual([
+    [one, two],
+    [one, one, one, two, two, two],
+  ]);
+  at.receiver.script = () => 200;
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  const of = (id: number) => at.rows.filter((row) => String(row).startsWith(`${id}`));
+  expect(of(1)).toEqual(["bad copy", "copied again", "changed", "copied at last"].map((v) => `1 ${v}`));
+  expect(of(2)).toEqual(["bad", "bad copy", "copied again", "copied at last"].map((v) => `2 ${v}`));
+});
+
+test("a parked row of a copy is sent once the stream has passed what it comes after, and not before", async () => {
+  await using at = await ParkingBench.start(({ body }) =>
+    body.includes("bad") ? 422 : body.includes("slow") ? 503 : 200,
+  );
+  const life = { batch: { max_batch_size: 1 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
+  const first = await at.life(life);
+  await first.write([transaction(1, [insert(1, "first")])]);
+  await first.sink.flush();
+  await copyTable(first.sink, tableShape(users), [{ id: 1, v: "bad" }], { mode: "merge", behind: 9 });
+  const rest = transaction(2, [insert(7, "slow"), update(1, "later")]);
+  await first.write([rest]);
+  await waitFor("the parked messages", () => at.parked.length === 2);
+  await first.rig.kill();
+
+  at.receiver.script = ({ body }) => (body.includes("slow") ? 503 : 200);
+  at.store.parking.ask();
+  const next = await at.life(life);
+  await next.write([rest]);
+  // What came before the copy is passed. The change behind it is not, as the slow one before that is not.
+  await waitFor("the row of the copy", () => at.parked.length === 1);
+  expect(at.rows).toEqual(["1 first", "1 bad"]);
+  at.receiver.script = () => 200;
+  await next.sink.flush();
+  await waitFor("the change", () => at.parked.length === 0);
+  expect(at.rows.filter((row) => String(row).startsWith("1"))).toEqual(["1 first", "1 bad", "1 later"]);
+});
