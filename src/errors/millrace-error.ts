@@ -59,8 +59,8 @@ export class MillraceError extends Error {
 
 /** `error` as one of a table whose rows were refused. The server's error stays its cause. */
 export function ofTable(error: MillraceError, table: RefusedTable, message = error.message): MillraceError {
-  const { code, cause, violations } = error;
-  return new MillraceError(code, message, { cause, violations, table });
+  const { code, cause, violations, commands } = error;
+  return new MillraceError(code, message, { cause, violations, commands, table });
 }
 
 /** Any thrown value as a MillraceError. A foreign one becomes `fallback`, with itself as the cause. */

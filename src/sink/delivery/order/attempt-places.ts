@@ -1,5 +1,5 @@
 // How many attempts a connector makes at once: those of the stream and of copies, and those at what is parked. Who waits for a place holds
-// none, and who has one waits for the receiver alone: so none of them can stop the others.
+// none, and who has one waits for no other request: so none of them can stop the others.
 
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import type { Attempt, AttemptOutcome, AttemptWatch } from "./attempt.ts";
@@ -32,7 +32,7 @@ export interface AttemptCompany {
   readonly watch?: AttemptWatch | undefined;
 }
 
-/** Makes the attempt once there is a place. Null: by then nobody wants it any more. Throws only the signal's reason. */
+/** Makes the attempt once there is a place. Null: by then nobody wants it any more. Throws what the attempt throws. */
 export async function attemptInPlace(
   attempt: Attempt,
   { places, watch }: AttemptCompany,

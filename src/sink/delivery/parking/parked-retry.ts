@@ -201,8 +201,9 @@ export class ParkedRetry implements RetryView {
 
   /** What has to go before it goes first. */
   #want(entry: ParkedEntry): void {
-    if (this.#isStopping || this.isUnderWay(entry)) return;
+    if (this.#isStopping || this.#sending.has(entry)) return;
     this.#wanted.add(entry);
+    // Also where it is wanted already: what has to go before it may have been refused since.
     for (const first of this.options.entries.parked.firstOfKeys(entry)) this.#go(first);
   }
 
@@ -211,7 +212,9 @@ export class ParkedRetry implements RetryView {
     if (this.#isStopping || this.#sending.has(entry)) return;
     if (!this.#wanted.has(entry) && this.options.isHeld?.(entry)) return;
     this.#wanted.add(entry);
-    (this.options.entries.isReached(entry) ? queue : this.#early).add(entry);
+    const isReached = this.options.entries.isReached(entry);
+    if (isReached) this.#early.delete(entry);
+    (isReached ? queue : this.#early).add(entry);
   }
 
   #pump(): void {

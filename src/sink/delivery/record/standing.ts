@@ -1,18 +1,22 @@
 // Where a sink of messages stands, as its record tells. Pure.
 
 import { behind, type Checkpoint, isDone, reachingTo } from "../../../change/checkpoint.ts";
+import { zeroLsn } from "../../../change/lsn.ts";
 import type { SinkRecord } from "./sink-record.ts";
 
 /**
- * The record's checkpoint. Its `reached` covers every place of the record that lies beyond: a log that lacks any of them is refused. So all
- * places of a record mean the same in each log that it goes on in.
+ * The record's checkpoint. Its `reached` covers every place of the record that lies beyond, of copies too: a log that lacks any of them is
+ * refused. Of a chunk that is under way nothing is recorded yet.
  */
 export function standing(record: SinkRecord): Checkpoint {
-  const { checkpoint, log, reached, windowEnds, versionSteps, copied } = record;
+  const { checkpoint, log, reached, windowEnds, versionSteps, copied, chunked } = record;
   const changes = [...windowEnds, ...versionSteps.map((step) => step.behind), ...(reached ? [reached] : [])];
   const ahead = changes.filter((position) => !isDone(checkpoint, position)).map(behind);
-  const points = copied.values().map(({ lsn }) => lsn);
-  return placed(reachingTo(checkpoint, [...ahead, ...points]), log);
+  const whole = copied.values().map(({ lsn }) => lsn);
+  const inChunks = chunked
+    .values()
+    .flatMap(({ points, origin }) => [points?.last ?? zeroLsn, origin?.lsn ?? zeroLsn]);
+  return placed(reachingTo(checkpoint, [...ahead, ...whole, ...inChunks]), log);
 }
 
 /** With the log that it is a place in, where that is known. */

@@ -8,11 +8,12 @@ import { Parking } from "../../../../src/sink/delivery/parking/parking.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
 import { transaction } from "../../../support/batch-fixture.ts";
 import { MemoryParking } from "../../../support/memory-parking.ts";
-import { insert, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
+import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 const single = { batch: { max_batch_size: 1 } };
 const takes = () => 200;
+const line = (text: string) => ({ kind: "insert", relation: log, after: [text] }) as const;
 const patient = { kind: "answer", status: 503, headers: { "retry-after": "30" } } as const;
 const sent = (at: ParkingBench) =>
   at.receiver.delivered
@@ -205,6 +206,30 @@ test("no message of a table is sent again before the time that the receiver asks
     expect.arrayContaining(["bad 2", "bad 3", "later"]),
   );
 }, 60_000);
+
+test("what is asked for by itself is sent though another table waits as the receiver asks", async () => {
+  await using at = await ParkingBench.start(() => 422);
+  const life = await at.life(single);
+  await life.write([transaction(1, [line("held"), insert(2, "bad"), update(2, "behind")])]);
+  await life.sink.flush();
+  const isOfLog = (body: string) => body.includes("held");
+  const busy = { kind: "answer", status: 503, headers: { "retry-after": "3600" } } as const;
+  at.receiver.script = ({ body }) => (isOfLog(body) ? busy : 422);
+  const { length } = at.receiver.requests;
+  at.store.parking.ask();
+  await waitFor("both attempts", () => {
+    const since = at.receiver.requests.slice(length);
+    return since.some(({ body }) => isOfLog(body)) && since.some(({ body }) => body.includes("bad"));
+  });
+  at.receiver.script = ({ body }) => (isOfLog(body) ? busy : 200);
+  await waitFor("the refusal", () =>
+    at.parked.some(({ message, attempts }) => message.table === "users" && attempts.length > 1),
+  );
+  const behind = at.parked.at(-1)!.message.id;
+  at.store.parking.ask(({ id }) => id === behind);
+  await waitFor("what was asked for", () => at.parked.length === 1);
+  expect(sent(at)).toEqual(["bad", "behind"]);
+});
 
 test("full: a row finds no place while all that is sent again waits as the receiver asks", async () => {
   await using at = await ParkingBench.start(refuses("bad"));

@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import { reachOf } from "../../../../src/change/checkpoint.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
+import { begunCopy } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { begunRecord, type SinkRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
 import { standing } from "../../../../src/sink/delivery/record/standing.ts";
 
@@ -30,4 +31,9 @@ test("it covers every place of the record", () => {
   expect(reachWith({ checkpoint: { ...checkpoint, partial: at(150n) } })).toBe(lsn(151n));
   // A copy has what was committed before its point.
   expect(reachWith({ copied: new Map([["public.t", { identity: "", lsn: lsn(160n) }]]) })).toBe(lsn(160n));
+  // So have the ranges of one that is not finished.
+  const points = { first: lsn(160n), last: lsn(170n) };
+  expect(reachWith({ chunked: new Map([["public.t", { ...begunCopy("mark"), points }]]) })).toBe(lsn(170n));
+  const origin = { version: 9, timeUs: 9, lsn: lsn(180n) };
+  expect(reachWith({ chunked: new Map([["public.t", { ...begunCopy("mark"), origin }]]) })).toBe(lsn(180n));
 });
