@@ -18,7 +18,7 @@ import { CommitPoint } from "./record/commit-point.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
 import { begunRecord, hasStream, parseRecord, type SinkRecord } from "./record/sink-record.ts";
-import { placed, standing } from "./record/standing.ts";
+import { passedBy, placed, standing } from "./record/standing.ts";
 import { ChangeRows } from "./stream/change-rows.ts";
 import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
@@ -178,7 +178,7 @@ export class DeliverySession {
       return null;
     }
     const { record } = stored;
-    this.#transport.passed?.(record.checkpoint, hasStream(record));
+    this.#transport.passed?.(passedBy(record), hasStream(record));
     this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     return standing(record);

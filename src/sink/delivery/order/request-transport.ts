@@ -114,6 +114,11 @@ export class RequestTransport implements Transport {
     const plan = new RequestPlan(settings.batch, submit, this.#marksRows, this.receipts !== null);
     const book = this.receipts?.keeping.book;
     if (book) book.save = save;
+    if (this.set && !cutsMatter)
+      this.set.parking.secure = async () => {
+        reach();
+        await save();
+      };
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       addBoundary: submit,

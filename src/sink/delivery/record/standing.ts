@@ -19,6 +19,13 @@ export function standing(record: SinkRecord): Checkpoint {
   return placed(reachingTo(checkpoint, [...ahead, ...whole, ...inChunks]), log);
 }
 
+/** The record's checkpoint, with the versions that copies took before the first change that is not done. */
+export function passedBy({ checkpoint, versionSteps }: SinkRecord): Checkpoint {
+  const step = versionSteps.findLast(({ behind: change }) => isDone(checkpoint, change));
+  const { lastVersion } = checkpoint;
+  return step && step.version > lastVersion ? { ...checkpoint, lastVersion: step.version } : checkpoint;
+}
+
 /** With the log that it is a place in, where that is known. */
 export function placed(checkpoint: Checkpoint, log: string | null): Checkpoint {
   return log === null ? checkpoint : { ...checkpoint, log };

@@ -91,7 +91,8 @@ export class StreamWindows {
 
   /** What comes now comes after this change. */
   get behind(): Position {
-    return this.#position() ?? donePosition(this.#cursor);
+    const [done, last] = [donePosition(this.#cursor), this.#position()];
+    return last && isBefore(done, last) ? last : done;
   }
 
   /** Takes a batch. Returns when its rows are in requests. Waits while too much is in flight. */

@@ -1,10 +1,13 @@
 // Rows of copies among parked changes of their keys: they stand where the stream was when the copy began, whatever point they are as of.
 
 import { expect, test } from "bun:test";
+import { emptyBatch } from "../../../../src/change/batch-builder.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
 import type { CopyMode } from "../../../../src/sink/copy-sink.ts";
+import type { Sink } from "../../../../src/sink/sink.ts";
 import { tableShape, transaction } from "../../../support/batch-fixture.ts";
-import { copyTable } from "../../../support/contract-carrying.ts";
-import { insert, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
+import { chunkOf, copyTable, never } from "../../../support/contract-carrying.ts";
+import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 test("a row of a copy waits behind earlier changes and copies of its key, and later ones wait behind it", async () => {
@@ -38,6 +41,40 @@ test("a row of a copy waits behind earlier changes and copies of its key, and la
   const of = (id: number) => at.rows.filter((row) => String(row).startsWith(`${id}`));
   expect(of(1)).toEqual(["bad copy", "copied again", "changed", "copied at last"].map((v) => `1 ${v}`));
   expect(of(2)).toEqual(["bad", "bad copy", "copied again", "copied at last"].map((v) => `2 ${v}`));
+});
+
+test("a copy that begins anew waits behind the row that it had before, also if the change before that comes no more", async () => {
+  await using at = await ParkingBench.start(({ body }) =>
+    body.includes("bad") ? 422 : body.includes("slow") ? 503 : 200,
+  );
+  const life = { batch: { max_batch_size: 1 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
+  const slow = transaction(1, [insert(7, "slow")]);
+  const leaves = transaction(2, [
+    { kind: "insert", relation: log, after: ["of a table that leaves the selection"] },
+  ]);
+  const copyOf = async (sink: Sink, v: string, behind: number) => {
+    const copy = await sink.copies.begin(tableShape(users), "merge", "runs", never);
+    await copy.start(false);
+    // It ends when the stream has passed its point, or with the session.
+    void copy.take(chunkOf(tableShape(users), [{ id: 1, v }], { behind })).catch(() => undefined);
+  };
+  const first = await at.life(life);
+  await first.write([slow, leaves]);
+  await copyOf(first.sink, "bad", 2);
+  await waitFor("the parked row", () => at.parked.length === 1);
+  await first.rig.kill();
+
+  at.receiver.script = ({ body }) => (body.includes("slow") ? 503 : 200);
+  const next = await at.life(life);
+  await next.write([slow]);
+  await next.sink.write(emptyBatch("text", lsn(0x1000000n + 0x1000n)));
+  await copyOf(next.sink, "newer", 5);
+  await waitFor("the row that waits", () => at.parked.length === 2);
+  at.receiver.script = () => 200;
+  await next.sink.flush();
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.rows.filter((row) => String(row).startsWith("1 "))).toEqual(["1 bad", "1 newer"]);
 });
 
 test("a parked row of a copy is sent once the stream has passed what it comes after, and not before", async () => {

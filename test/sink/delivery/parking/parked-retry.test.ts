@@ -1,6 +1,7 @@
 // What is sent again, where a run ends amid it, where people change their mind, and where there is no space.
 
 import { expect, test } from "bun:test";
+import { reachOf } from "../../../../src/change/checkpoint.ts";
 import { neverAborted } from "../../../../src/change/until-aborted.ts";
 import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { RequestWork } from "../../../../src/sink/delivery/order/request-work.ts";
@@ -384,4 +385,16 @@ test("full: what is parked behind a message that is discarded at that moment fol
   };
   expect(await parking.next(work(second), neverAborted)).toBeNull();
   expect(followers.map(({ id }) => id)).toEqual([second]);
+});
+
+test("what is parked is covered by how far was sent, as the record tells it", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await at.life({ ...single, retry: { initial_backoff_ms: 60_000, max_backoff_ms: 60_000 } });
+  at.receiver.script = ({ body }) => (body.includes("slow") ? 503 : 422);
+  const parked = transaction(2, [insert(1, "bad")]);
+  await life.write([transaction(1, [insert(7, "slow")]), parked]);
+  await waitFor("the parked row", () => at.parked.length === 1);
+  await life.rig.kill();
+  const from = await (await at.life(single)).rig.sink().open();
+  expect(reachOf(from!)).toBeGreaterThan(parked.commitLsn);
 });
