@@ -129,7 +129,9 @@ async function killRounds(brokers: 1 | 3, rounds: number, isExact: boolean): Pro
     }),
   );
   const api = new ApiClient(service.url);
-  const transactions = isExact ? { enabled: true, timeout_ms: transactionTimeoutMs(brokers) } : { enabled: false };
+  const transactions = isExact
+    ? { enabled: true, timeout_ms: transactionTimeoutMs(brokers) }
+    : { enabled: false };
   await api.createConnector(id, {
     source: {
       postgres: {
