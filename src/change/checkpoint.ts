@@ -58,7 +58,7 @@ export function reachingTo<Place extends Checkpoint>(checkpoint: Place, places: 
   return reached > checkpoint.resumeLsn ? { ...checkpoint, reached } : checkpoint;
 }
 
-export function furthest(places: readonly [Lsn, ...Lsn[]]): Lsn {
+function furthest(places: readonly [Lsn, ...Lsn[]]): Lsn {
   let last = places[0];
   for (const place of places) if (place > last) last = place;
   return last;

@@ -20,8 +20,11 @@ type Conclusion = Pick<Explanation, "state" | "summary" | "last_change" | "durab
 type Change = Explanation["last_change"];
 
 /** In these nothing follows of the change that is known. */
-const overStates: ReadonlySet<string> = new Set<Explanation["state"]>([
-  ...(["Delivered", "Refused", "Discarded", "Unknown"] as const),
+const overStates: ReadonlySet<Explanation["state"]> = new Set([
+  "Delivered",
+  "Refused",
+  "Discarded",
+  "Unknown",
 ]);
 type Placed = Pick<NonNullable<Change>, "lsn">;
 

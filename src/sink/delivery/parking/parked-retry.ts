@@ -283,7 +283,7 @@ export class ParkedRetry implements RetryView {
   #leave(entry: ParkedEntry): void {
     const { entries } = this.options;
     entries.settle(entry);
-    for (const entries of [this.#wanted, this.#held, this.#early]) entries.delete(entry);
+    for (const waiting of [this.#wanted, this.#held, this.#early]) waiting.delete(entry);
     for (const freed of entries.parked.freed(entry)) this.#go(freed, this.#following);
     this.#wake();
   }

@@ -15,7 +15,7 @@ import { entryOf, messageOf } from "./parked-message.ts";
 import { hasSpaceFor, limitsBeforeStream, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
-import { halves, isMarked, placesOf } from "./request-parts.ts";
+import { halves, isMarked, lastPoint } from "./request-parts.ts";
 import { endPoint, passedPoint } from "./row-place.ts";
 import { UncertainKeys } from "./uncertain-keys.ts";
 
@@ -181,7 +181,7 @@ export class Parking implements UndeliverableRequests {
     const { retry } = this;
     if (!retry?.isActive || this.#waiting >= this.options.mostWaiting || !isMarked(request)) return false;
     const { schema, table, touches } = request;
-    const last = placesOf(request).at(-1)!;
+    const last = lastPoint(request);
     const ahead = new Set<ParkedEntry>();
     for (const hash of touches.length === 0 ? [null] : touches) {
       const entry = this.parked.ahead(schema, table, { ...last, hashes: hash === null ? [] : [hash] });

@@ -4,7 +4,7 @@
 import { partRows, partText, type RequestCut } from "../../../connector/parking.ts";
 import { HashSet } from "../hash-set.ts";
 import type { ParkingStore } from "./parking-store.ts";
-import { partsOf, placesOf, type RowsRequest } from "./request-parts.ts";
+import { lastPoint, partsOf, type RowsRequest } from "./request-parts.ts";
 import { comparePlace, type RowPoint } from "./row-place.ts";
 
 export class RequestCuts {
@@ -45,7 +45,7 @@ export class RequestCuts {
   async cut(request: RowsRequest, parts: readonly (readonly number[])[]): Promise<readonly RowsRequest[]> {
     const { isOfCopy } = request.rowMarks;
     const { idempotencyKey: key } = request;
-    const { place: maxPlace, version: maxVersion } = placesOf(request).at(-1)!;
+    const { place: maxPlace, version: maxVersion } = lastPoint(request);
     const cut = { key, parts: parts.map(partText), maxPlace, maxVersion, isOfCopy };
     await this.store.cut(cut);
     if (isOfCopy) this.#ofCopies.add(hashOf(key));

@@ -5,7 +5,7 @@ import { uuidV7 } from "../../format/idempotency-key.ts";
 import { bodyChunks, type RequestBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest, RequestRows } from "../stream/outgoing-request.ts";
 import type { RowPlace } from "./parked-index.ts";
-import { rowPoint } from "./row-place.ts";
+import { type RowPoint, rowPoint } from "./row-place.ts";
 
 const openingBracket = 91;
 const closingBracket = 93;
@@ -27,6 +27,11 @@ export function placesOf({ touches, rowMarks }: RowsRequest): RowPlace[] {
     hashes: touches.slice(endOf(row - 1), endOf(row)),
     ...rowPoint(commitLsns[row]!, steps[row]!, version, isOfCopy),
   }));
+}
+
+/** Where its last row stands. */
+export function lastPoint({ rowMarks: { commitLsns, steps, versions, isOfCopy } }: RowsRequest): RowPoint {
+  return rowPoint(commitLsns.at(-1)!, steps.at(-1)!, versions.at(-1)!, isOfCopy);
 }
 
 /** The first half of the rows, and the second. */
