@@ -1,7 +1,7 @@
 // After a restart requests come again that had arrived. What is refused then, or had been parked, keeps its keys and its order.
 
 import { expect, test } from "bun:test";
-import { transaction } from "../../../support/batch-fixture.ts";
+import { type FixtureTransaction, transaction } from "../../../support/batch-fixture.ts";
 import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
@@ -16,6 +16,22 @@ const keysOf = (requests: readonly { readonly headers: Readonly<Record<string, s
   new Set(requests.map(({ headers }) => headers["idempotency-key"]));
 const ofTen = { batch: { max_batch_size: 10 }, retry: { initial_backoff_ms: 20, max_backoff_ms: 20 } };
 const tenFrom = (id: number) => Array.from({ length: 10 }, (_, i) => insert(id + i));
+
+/** In another life, to a receiver that takes all. Then what is parked is sent too. */
+async function comeAgain(
+  at: ParkingBench,
+  change: Parameters<ParkingBench["life"]>[0],
+  transactions: readonly FixtureTransaction[],
+): Promise<void> {
+  at.receiver.script = () => 200;
+  const next = await at.life(change);
+  for (const each of transactions) {
+    await next.write([each]);
+    await next.sink.flush();
+  }
+  at.store.parking.ask();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+}
 
 test("a request that had arrived and is refused after a restart is not cut, and neither is one behind it", async () => {
   await using at = await ParkingBench.start(whileBlocked(422));
@@ -137,14 +153,7 @@ test.each([
     await waitFor("the parking to be full", () => at.failure?.code === "parking_full");
     await first.rig[Symbol.asyncDispose]();
 
-    at.receiver.script = () => 200;
-    const next = await at.life(setting(after, 100));
-    await next.write([load]);
-    await next.sink.flush();
-    await next.write([transaction(500, [insert(9)])]);
-    await next.sink.flush();
-    at.store.parking.ask();
-    await waitFor("the parking to be empty", () => at.parked.length === 0);
+    await comeAgain(at, setting(after, 100), [load, transaction(500, [insert(9)])]);
     expect(namesOf(at)).toEqual(["bad", "good"]);
   },
 );
@@ -160,14 +169,7 @@ test("what is parked is not parked again when another table has left the selecti
   await waitFor("the parked messages", () => at.parked.length === 2);
   await first.rig[Symbol.asyncDispose]();
 
-  at.receiver.script = () => 200;
-  const next = await at.life({ batch: { max_batch_size: 1 } });
-  await next.write([load]);
-  await next.sink.flush();
-  await next.write([transaction(5, [insert(9)])]);
-  await next.sink.flush();
-  at.store.parking.ask();
-  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  await comeAgain(at, { batch: { max_batch_size: 1 } }, [load, transaction(5, [insert(9)])]);
   expect(namesOf(at)).toEqual(["bad", "good"]);
 });
 
