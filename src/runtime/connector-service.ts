@@ -198,7 +198,7 @@ export class StoredConnectorService implements ConnectorService {
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
     const { connectors } = this.context.state;
-    await refuseSharedIdentity(stored.config, () => connectors.list());
+    await refuseSharedIdentity(stored.config, null, () => connectors.list());
     await this.#reconcileAfter(id, connectors.insert(stored), () => true);
     this.context.watch?.connectorCreated(id);
     this.#begin(id, stored.runId);
@@ -210,6 +210,12 @@ export class StoredConnectorService implements ConnectorService {
    * neither is to write a default down. Returns false when there is no such connector.
    */
   async #replace(id: string, resolve: (stored: StoredConnector) => ConnectorRequest): Promise<boolean> {
+    const { connectors } = this.context.state;
+    const before = await connectors.find(id);
+    if (before) {
+      const after = completeConnector(resolve(before), id);
+      await refuseSharedIdentity(after, before.config, () => connectors.list());
+    }
     let removed: readonly string[] = [];
     let runId: string | null = null;
     let isChanged = false;

@@ -38,3 +38,25 @@ test("a connector that would take another one's checkpoint, or fence it, is refu
   // The same again is itself.
   await make("named", request({ name: "shop" }));
 });
+
+test("a replacement takes no other connector's checkpoint either, and what stays at its place goes on", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { connectors } = runtime;
+  const put = (id: string, made: ConnectorRequest) => connectors.createOrReplace(id, made, null);
+  await put("first", request({ name: "shop" }, undefined, "Kafka.invalid:9092"));
+  await put("second", request({ name: "store" }, undefined, "kafka.invalid:9092"));
+  const taken = request({ name: "shop" }, undefined, "kafka.invalid:9092");
+  await expect(put("second", taken)).rejects.toMatchObject({ code: "conflict" });
+  await expect(put("shop", request({}, undefined, "kafka.invalid:9092"))).rejects.toMatchObject({
+    code: "conflict",
+  });
+  const named = { ...request({ name: "store" }, undefined, "kafka.invalid:9092"), name: "Store" };
+  expect(await put("second", named)).toBe("replaced");
+  // Its record at the place that it left is still to be removed.
+  await connectors.command("first", "Stop");
+  await runtime.state.connectors.update("first", {
+    given: request({ name: "moved" }, undefined, "kafka.invalid:9092"),
+    cleanup: (await runtime.state.connectors.get("first")).config,
+  });
+  await expect(put("second", taken)).rejects.toMatchObject({ code: "conflict" });
+});
