@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { saying } from "../src/errors/answer-in-reason.ts";
-import { ofTransaction, rowOf, rowOfCopy } from "../src/errors/row-in-reason.ts";
+import { messageKey, ofTransaction, rowOf, rowOfCopy } from "../src/errors/row-in-reason.ts";
 import { createLog } from "../src/log.ts";
 
 function collect(readable: boolean) {
@@ -67,6 +67,18 @@ test("contains no row that a sink has refused, whatever its values are", () => {
   expect(first).toStartWith("Table public.t: refused. The row is (told by the status), of the transaction");
   expect(first).toEndWith("0/16B3748. Drop the constraint (for all rows); then Start.");
   expect(third).toBe("Table public.t: refused. It is row 3 of the copy: (told by the status). Mend it.");
+});
+
+test("contains no key of a message that a sink has refused, also where the reason is cut off in it", () => {
+  const { log, lines } = collect(false);
+  for (const key of ["planted", "planted” planted", "“planted", 'key “planted”) {"a":"planted"}']) {
+    const reason = `A message is too large (${messageKey(key)}). Raise it.`;
+    log.warn({ reason }, "connector needs attention");
+    log.warn({ reason: reason.slice(0, reason.lastIndexOf("planted") + 7) }, "connector needs attention");
+    log.warn({ error: new Error("outer", { cause: new Error(reason) }) }, "a fault");
+  }
+  expect(lines.join("")).not.toContain("planted");
+  expect(JSON.parse(lines[0]!).reason).toBe("A message is too large (key (told by the status)). Raise it.");
 });
 
 test("contains nothing of what a receiver said, whatever marks that holds", () => {

@@ -2,9 +2,12 @@
 
 /** `. It said: “…”`, behind the status in a reason; nothing where it said nothing. */
 export function saying(answer: string | null): string {
-  if (answer === null) return "";
-  // The marks end the quotation, so they may not be in it.
-  return `. It said: “${answer.replaceAll(/[“”]/g, '"')}”`;
+  return answer === null ? "" : `. It said: ${quoted(answer)}`;
+}
+
+/** The marks end the quotation, so they may not be in it. */
+export function quoted(text: string): string {
+  return `“${text.replaceAll(/[“”]/g, '"')}”`;
 }
 
 /**

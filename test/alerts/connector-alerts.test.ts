@@ -7,7 +7,7 @@ import { AlertWatch } from "../../src/alerts/alert-watch.ts";
 import { ConnectorAlerts, retryingMs, settledMs } from "../../src/alerts/connector-alerts.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import { saying } from "../../src/errors/answer-in-reason.ts";
-import { rowOf } from "../../src/errors/row-in-reason.ts";
+import { messageKey, rowOf } from "../../src/errors/row-in-reason.ts";
 
 const startMs = Date.parse("2026-01-02T03:04:05.678Z");
 const minute = 60_000;
@@ -296,7 +296,7 @@ test("failed tasks of a quarter of an hour come together, and at most twenty are
 
 test("no row value is in an alert, and its text is one plain line of bounded length", () => {
   const rig = new Rig();
-  const refusal = `Table public.t:\n refused <!channel>${saying("planted too")}.${rowOf("(email)=(planted)")}. ${"Mend it. ".repeat(500)}`;
+  const refusal = `Table public.t:\n refused <!channel>${saying("planted too")}.${rowOf("(email)=(planted)")}. Its ${messageKey("planted")}. ${"Mend it. ".repeat(500)}`;
   rig.report({ failed: { reason: refusal } });
   rig.watch.setAside("orders", [{ schema: "public", name: "t", reason: refusal, commands: [] }]);
   rig.watch.taskFailed("orders", {

@@ -3,6 +3,7 @@
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import type { KafkaMessages } from "../../connector/config/kafka/kafka-format.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { messageKey } from "../../errors/row-in-reason.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
 import type { TransactionBoundary } from "../delivery/stream/transaction-counts.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
@@ -173,9 +174,9 @@ function messageTooLarge(
   bytes: number,
   maxBytes: number,
 ): MillraceError {
-  const named = key ? toldKey(key.bytes.subarray(0, key.length)) : "none";
+  const named = messageKey(key && toldKey(key.bytes.subarray(0, key.length)));
   const text =
-    `A row of table ${qualifiedName(relation)} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, key ${named}). ` +
+    `A row of table ${qualifiedName(relation)} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, ${named}). ` +
     "Nothing is skipped. Set message_max_bytes, and the topic's max.message.bytes, above that, or exclude the large column; then start the connector.";
   const { schema, name } = relation;
   return new MillraceError("kafka_message_too_large", text, { table: { schema, name, commands: [] } });

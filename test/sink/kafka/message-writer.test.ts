@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import { lsn } from "../../../src/change/lsn.ts";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
+import { withoutValues } from "../../../src/errors/row-in-reason.ts";
 import { ChangeRows } from "../../../src/sink/delivery/stream/change-rows.ts";
 import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
 import { compileTable } from "../../../src/sink/format/compiled-table.ts";
@@ -85,10 +86,20 @@ test("a row with a value above the limit does not make others too large", () => 
   expect(next).toMatchObject({ id: 2, title: "small", body: "own" });
 });
 
+test("a log has no key of a message that is too large", () => {
+  const planted = { writeKey: (out: ByteWriter) => out.all(Buffer.from('{"email":"planted”"}')) };
+  const [refused] = messagesOf([["1", "", large(maxMessageBytes + 1)]], planted);
+  const { message } = toMillraceError(refused);
+  expect(message).toContain("planted");
+  expect(withoutValues(message)).toContain(
+    "(topic documents, key (told by the status)). Nothing is skipped.",
+  );
+});
+
 test("a key in Avro is told without bytes that the state refuses in a text", () => {
   const inAvro = { writeKey: (out: ByteWriter) => out.all(Uint8Array.of(0, 0, 0, 0, 7, 2)) };
   const [refused] = messagesOf([["1", "", large(maxMessageBytes + 1)]], inAvro);
   const { message } = toMillraceError(refused);
-  expect(message).toContain("(topic documents, key \\x00\\x00\\x00\\x00\\x07\\x02)");
+  expect(message).toContain("(topic documents, key “\\x00\\x00\\x00\\x00\\x07\\x02”)");
   expect(message).not.toMatch(/\p{Cc}/u);
 });

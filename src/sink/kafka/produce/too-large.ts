@@ -2,6 +2,7 @@
 
 import { ProtocolError } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { messageKey } from "../../../errors/row-in-reason.ts";
 import type { Cluster } from "../client/cluster.ts";
 import type { RecordBatch } from "../client/record-batch.ts";
 import { readSettings } from "../client/topics.ts";
@@ -37,7 +38,7 @@ export async function tellTooLarge(
     const { topic } = error;
     if (!limits.has(topic)) limits.set(topic, await limitOf(cluster, topic));
     const text =
-      `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (key ${batch.firstKey() ?? "none"}). ` +
+      `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (${messageKey(batch.firstKey())}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
       `kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${batch.bytes * 2}`;
     await events.tooLarge?.(batch.firstRow, text);
