@@ -1,6 +1,7 @@
 // What an answer of the registry means that is not the one that was asked for, as an error for people. Pure.
 // https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 
+import { isJsonObject, type JsonObject } from "../../../connector/request/merge-patch.ts";
 import { redacted } from "../../../connector/secrets.ts";
 import { plainLine, saying, shortened } from "../../../errors/answer-in-reason.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
@@ -30,10 +31,18 @@ function meaningOf(
   subject: string | null,
 ): readonly [ErrorCode, string] {
   const of = subject === null ? "its subjects" : `subject ${JSON.stringify(subject)}`;
-  if (status === 401 || status === 403) {
-    const where = status === 401 ? "user name and password" : `what the user may do with ${of}`;
-    return ["sink_authentication_failed", `check ${where}`];
-  }
+  // The web server before the registry's own code answers it, in whatever form.
+  if (status === 401) return ["sink_authentication_failed", "check user name and password"];
+  if (status === 408 || status === 425 || status === 429 || status >= 500)
+    return ["sink_unreachable", "it is tried again"];
+  if (status < 300 && isCut && /^\s*\{/.test(body))
+    return ["sink_unreachable", "the answer broke off, or is too long; it is tried again"];
+  if (status >= 300 && status < 400)
+    return ["sink_unreachable", "redirects are not followed; use the url that it redirects to"];
+  // Of what stands between, such as a proxy whose registry is being replaced: no verdict on a schema.
+  if (status < 300 || typeof membersOf(body)?.error_code !== "number")
+    return ["sink_unreachable", "that is no answer of a schema registry; check the url"];
+  if (status === 403) return ["sink_authentication_failed", `check what the user may do with ${of}`];
   if (status === 404 && subject !== null) {
     const remedy = "register it, or set auto_register";
     return [
@@ -45,34 +54,24 @@ function meaningOf(
     const remedy = "change the subject's compatibility, or use another topic";
     return ["sink_schema_rejected", `the schema of ${of} is not compatible with the earlier one; ${remedy}`];
   }
-  if (status === 408 || status === 425 || status === 429 || status >= 500) {
-    return ["sink_unreachable", "it is tried again"];
-  }
-  if (status >= 300 && status < 400) {
-    return ["sink_schema_rejected", "redirects are not followed; use the url that it redirects to"];
-  }
-  if (status < 300 && isCut && /^\s*\{/.test(body))
-    return ["sink_unreachable", "the answer broke off, or is too long; it is tried again"];
-  // What stands between, such as a proxy with a page of its own.
-  if (status < 300) return ["sink_unreachable", "that is no answer of a schema registry; check the url"];
   return ["sink_schema_rejected", `it does not take the schema of ${of}`];
 }
 
 /** The `message` of the registry's error, or nothing where it is none. */
 function wordsOf(body: string, secrets: readonly string[]): string | null {
-  const message = messageOf(body);
-  if (message === null) return null;
+  const message = membersOf(body)?.message;
+  if (typeof message !== "string") return null;
   return shortened(
     plainLine(secrets.reduce((text, secret) => text.replaceAll(secret, redacted), message)),
     maxCharacters,
   );
 }
 
-function messageOf(body: string): string | null {
+/** Null: it is no JSON object. */
+function membersOf(body: string): JsonObject | null {
   try {
     const answer: unknown = JSON.parse(body);
-    if (typeof answer !== "object" || answer === null || !("message" in answer)) return null;
-    return typeof answer.message === "string" ? answer.message : null;
+    return isJsonObject(answer) ? answer : null;
   } catch {
     return null;
   }

@@ -2,7 +2,7 @@
 // never changes, so it is asked for once.
 // https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 //
-// Errors: `sink_unreachable` (away, late, 408, 425, 429, 5xx, no registry at all) is for the caller to try again;
+// Errors: `sink_unreachable` (away, late, 408, 425, 429, 5xx, an answer that is not the registry's) is for the caller to try again;
 // `sink_authentication_failed` (401, 403) and `sink_schema_rejected` (incompatible, invalid, not there) are permanent.
 
 import type { AddressResolver } from "../../../connection/egress.ts";

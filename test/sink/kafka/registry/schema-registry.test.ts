@@ -152,6 +152,31 @@ test("what may pass is for the caller to try again", async () => {
   expect(await asking.idOf("orders", "value", orders)).toBe(1);
 });
 
+test("a page of what stands before the registry is no verdict on a schema", async () => {
+  await using registry = new SchemaRegistryDouble();
+  const asking = client(registry);
+  for (const status of [400, 403, 404, 405, 409, 422]) {
+    for (const body of ["<html>Nothing is here</html>", "", '{"message":"no Route matched"}', "[404]"]) {
+      registry.script = () => new Response(body, { status });
+      for (const ask of [() => asking.idOf("orders", "value", orders), () => asking.check()]) {
+        const error = await failure(ask());
+        expect(error).toMatchObject({ code: "sink_unreachable", retry: "transient" });
+        expect(error.message).toContain(`answered ${status}: that is no answer of a schema registry`);
+      }
+    }
+  }
+  for (const [status, error_code, code] of [
+    [404, 40_403, "sink_schema_rejected"],
+    [403, 40_301, "sink_authentication_failed"],
+  ] as const) {
+    registry.script = () => Response.json({ error_code, message: "its own" }, { status });
+    expect((await failure(asking.idOf("orders", "value", orders))).code).toBe(code);
+  }
+  registry.script = () => new Response("<html>Unauthorized</html>", { status: 401 });
+  const stranger = await failure(asking.idOf("orders", "value", orders));
+  expect(stranger).toMatchObject({ code: "sink_authentication_failed", retry: "permanent" });
+});
+
 test("a registry that is away, and comes back", async () => {
   const away = new SchemaRegistryDouble();
   const asking = client(away);
@@ -164,19 +189,20 @@ test("a registry that is away, and comes back", async () => {
   expect(await asking.idOf("orders", "value", orders)).toBe(1);
 });
 
-test("what else it answers is permanent, and told within bounds", async () => {
+test("a redirect is not followed, and a refusal is told within bounds", async () => {
   await using registry = new SchemaRegistryDouble();
   const asking = client(registry);
   registry.script = () => Response.redirect(`${registry.url}/elsewhere`, 307);
   const moved = await failure(asking.idOf("orders", "value", orders));
-  expect(moved).toMatchObject({ code: "sink_schema_rejected", retry: "permanent" });
+  expect(moved).toMatchObject({ code: "sink_unreachable", retry: "transient" });
   expect(moved.message).toContain("redirects are not followed");
   expect(registry.requests.length).toBe(1);
+  const error_code = 42_201;
   const message = `line\nof \u202e“words” ${"x".repeat(100_000)}`;
-  registry.script = () => Response.json({ message }, { status: 400 });
+  registry.script = () => Response.json({ error_code, message }, { status: 400 });
   const long = await failure(asking.idOf("orders", "value", orders));
   expect(long.message.length).toBeLessThan(1000);
-  registry.script = () => Response.json({ message: message.slice(0, 900) }, { status: 400 });
+  registry.script = () => Response.json({ error_code, message: message.slice(0, 900) }, { status: 400 });
   const words = await failure(asking.idOf("orders", "value", orders));
   expect(words.message).toContain('It said: “line of "words" xxx');
   expect(words.message.length).toBeLessThan(1000);
@@ -262,7 +288,8 @@ test("an answer that repeats a long schema, and one that explains a refusal at l
   const long = record("Value", { ...id, doc: "x".repeat(20_000) });
   const known = await client(registry).idOf("orders", "value", long);
   expect(await client(registry, {}, { autoRegister: false }).idOf("orders", "value", long)).toBe(known);
-  registry.script = () => Response.json({ message: `no: ${"y".repeat(20_000)}` }, { status: 422 });
+  registry.script = () =>
+    Response.json({ error_code: 42_201, message: `no: ${"y".repeat(20_000)}` }, { status: 422 });
   expect((await failure(client(registry).idOf("orders", "value", long))).message).toContain(
     "It said: “no: yyy",
   );
