@@ -17,7 +17,9 @@ const appearWithinMs = 15_000;
 const lookAgainMs = 20;
 const mostLookAgainMs = 320;
 /** In one request: a controller takes some ms for each. */
-const madeAtOnce = 200;
+const mostAtOnce = 200;
+/** Of one request in the controller's log. With more than 10,000 it refuses all topics (MAX_RECORDS_PER_USER_OP of KRaft). */
+const mostRecords = 5_000;
 
 export type Settings = ReadonlyMap<string, string>;
 
@@ -49,6 +51,11 @@ export function newTopic(name: string, { partitions, replicationFactor, config }
   return { name, numPartitions: partitions, replicationFactor, assignments: [], configs };
 }
 
+function topicsAtOnce({ partitions, config }: TopicPlan): number {
+  const recordsOfOne = 1 + partitions + config.length;
+  return Math.min(mostAtOnce, Math.max(1, Math.floor(mostRecords / recordsOfOne)));
+}
+
 export class Topics {
   constructor(
     private readonly cluster: Cluster,
@@ -62,8 +69,9 @@ export class Topics {
     const there = await this.cluster.topics(names, true);
     const missing = names.filter((name) => !there.has(name));
     const layouts = new Map(there);
-    for (let i = 0; i < missing.length; i += madeAtOnce) {
-      const some = missing.slice(i, i + madeAtOnce);
+    const atOnce = topicsAtOnce(plan);
+    for (let i = 0; i < missing.length; i += atOnce) {
+      const some = missing.slice(i, i + atOnce);
       await this.#create(some, plan);
       // Before more are made: brokers that have much to do would be asked about all of them again and again.
       for (const [name, layout] of await this.#appeared(some)) layouts.set(name, layout);
