@@ -56,7 +56,6 @@ export class DeliverySession {
   ) {
     const { encoding, flushIntervalMs, maxBufferedCopyRows } = settings;
     this.#truncates = new TruncateNotice(encoding.sends("truncate"), tools.log);
-    this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
     const events: TransportEvents = {
       retrying: (attempt, reason, inMs) => send({ type: "retrying", attempt, reason, inMs }),
       warning: (topic, reason) => send({ type: "warning", topic, reason }),
@@ -64,6 +63,7 @@ export class DeliverySession {
       failed: (error) => this.#fail(error),
     };
     this.#transport = tools.transport(events, tools.store);
+    this.#clock = new WindowClock(flushIntervalMs, tools.monotonic, this.#transport.commitWithinMs);
     this.#commitPoint = this.#makeCommitPoint();
     this.#copies = new DeliveryCopies({
       chunk: {

@@ -9,6 +9,7 @@ export interface CommitPointOptions {
   readonly isBetween: () => boolean;
   /** Moves the checkpoint to where the stream is. */
   readonly settle: () => void;
+  /** A commit is made after so long, wherever the stream is. */
   readonly withinMs: number;
   /** Asks for a commit. */
   readonly commit: () => void;
@@ -26,7 +27,7 @@ export class CommitPoint {
   #isGivenUp = false;
   /** Chunks have been under way for so long that they are committed in parts. */
   #isForced = false;
-  #longChunks: Timer | undefined;
+  #longChunks: Timer | null = null;
 
   constructor(private readonly options: CommitPointOptions) {}
 
@@ -61,7 +62,7 @@ export class CommitPoint {
   /** Resolves when that may have changed. Throws once no commit is to be made any more. */
   async change(): Promise<void> {
     this.#requireKept();
-    const overdue = setTimeout(() => this.wake(), this.options.withinMs);
+    const overdue = setTimeout(() => this.wake(), this.#leftMs);
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
     clearTimeout(overdue);
   }
@@ -82,7 +83,7 @@ export class CommitPoint {
   /** Nothing is added any more: a commit that waits is not made. */
   giveUp(): void {
     this.#isGivenUp = true;
-    clearTimeout(this.#longChunks);
+    this.#watchChunks();
     this.wake();
   }
 
@@ -99,12 +100,13 @@ export class CommitPoint {
   /** A chunk's first row is added. Resolves when it may be. */
   async beginChunk(): Promise<void> {
     while (this.isWanted) await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    if (this.#chunks++ === 0) this.#watchChunks();
+    this.#chunks++;
+    if (this.#longChunks === null) this.#watchChunks();
   }
 
-  /** The record has the chunk, or it is given up. */
+  /** The record has the chunk, or it is given up. Its rows are as old as they were, until a commit is made. */
   endChunk(): void {
-    if (--this.#chunks === 0) clearTimeout(this.#longChunks);
+    this.#chunks--;
     this.wake();
   }
 
@@ -115,7 +117,8 @@ export class CommitPoint {
 
   /** While chunks are under way nobody else may ask for a commit, and a transaction has a limit. */
   #watchChunks(): void {
-    clearTimeout(this.#longChunks);
+    if (this.#longChunks !== null) clearTimeout(this.#longChunks);
+    this.#longChunks = null;
     if (this.#chunks === 0 || this.#isGivenUp) return;
     this.#longChunks = setTimeout(() => {
       this.#isForced = true;
@@ -131,6 +134,13 @@ export class CommitPoint {
 
   get #isOverdue(): boolean {
     if (this.#isForced) return true;
-    return this.#wantedMs !== null && this.options.monotonic() - this.#wantedMs >= this.options.withinMs;
+    return this.#wantedMs !== null && this.#leftMs === 0;
+  }
+
+  /** Until a commit that waits is overdue. */
+  get #leftMs(): number {
+    const { monotonic, withinMs } = this.options;
+    const waitedMs = this.#wantedMs === null ? 0 : monotonic() - this.#wantedMs;
+    return Math.max(0, withinMs - waitedMs);
   }
 }

@@ -18,24 +18,31 @@ export class WindowClock {
     private readonly flushIntervalMs: number,
     /** Milliseconds of a clock that never goes back. */
     private readonly monotonic: () => number,
+    /** As of a transport. */
+    private readonly commitWithinMs: number | null = null,
   ) {}
 
   /** Milliseconds until something is to be done, even where nothing comes. */
   waitMs(windows: TimedWindows): number {
     const { openedMs } = windows;
-    const intervals = windows.recordedEnds > manyEnds ? busyIntervals : 1;
-    const dueMs = openedMs === null ? this.#nextPassMs : openedMs + this.flushIntervalMs * intervals;
+    const dueMs = openedMs === null ? this.#nextPassMs : openedMs + this.#patienceMs(windows, true);
     return Math.max(0, dueMs - this.monotonic());
   }
 
   /** Does what is due. `isIdle`: the stream has brought nothing more by now. */
   keep(windows: TimedWindows, isIdle: boolean): void {
     const now = this.monotonic();
-    const { openedMs, recordedEnds } = windows;
-    const patienceMs = this.flushIntervalMs * (isIdle && recordedEnds <= manyEnds ? 1 : busyIntervals);
-    if (openedMs !== null && now - openedMs >= patienceMs) windows.end();
+    const { openedMs } = windows;
+    if (openedMs !== null && now - openedMs >= this.#patienceMs(windows, isIdle)) windows.end();
     if (now < this.#nextPassMs) return;
     this.#nextPassMs = now + passIntervalMs;
     windows.pass();
+  }
+
+  /** Where it is committed, the transaction may have begun with the window, and the commit may have to wait. */
+  #patienceMs({ recordedEnds }: TimedWindows, isIdle: boolean): number {
+    const intervals = isIdle && recordedEnds <= manyEnds ? 1 : busyIntervals;
+    const patienceMs = this.flushIntervalMs * intervals;
+    return this.commitWithinMs === null ? patienceMs : Math.min(patienceMs, this.commitWithinMs / 2);
   }
 }

@@ -105,6 +105,36 @@ test("what takes too long is committed in parts, and who waits is woken for it",
   expect(point.isHere).toBe(false);
 });
 
+test("what wakes a commit that waits does not give the transaction more time", async () => {
+  const begun = performance.now();
+  const timed = new CommitPoint({
+    commit: () => undefined,
+    isBetween: () => false,
+    settle: () => undefined,
+    withinMs: 600,
+    monotonic: () => performance.now(),
+  });
+  timed.want();
+  setTimeout(() => timed.wake(), 500);
+  while (!timed.isHere) await timed.change();
+  expect(performance.now() - begun).toBeLessThan(1_000);
+});
+
+test("rows of a chunk that has ended are as old as they were: the time of the chunk counts on", async () => {
+  isBetween = false;
+  await point.beginChunk();
+  point.want();
+  point.endChunk();
+  expect(point.isHere).toBe(false);
+  await Bun.sleep(40);
+  expect(point.isHere).toBe(true);
+  point.take();
+  await Bun.sleep(40);
+  // No chunk has begun since.
+  point.want();
+  expect(point.isHere).toBe(false);
+});
+
 test("once it was given up nobody waits", async () => {
   const waiting = point.change();
   point.giveUp();
