@@ -129,6 +129,7 @@ describe("who may import whom", () => {
       "src/api/guards/json-scan.ts",
       "src/doctor/disk-space.ts",
       "src/loopback.ts",
+      "src/memory/read-bounded.ts",
     ],
     alerts: [
       ...["src/connector", "src/errors", "src/log.ts", "src/measure/shared-interval.ts"],

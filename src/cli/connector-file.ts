@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { scanJson } from "../api/guards/json-scan.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { isJsonObject } from "../connector/request/merge-patch.ts";
+import { readBounded } from "../memory/read-bounded.ts";
 import { lineOfMistake } from "./json-line.ts";
 import { CommandFailure } from "./service-client.ts";
 
@@ -27,24 +28,12 @@ export async function readConnectors(
 ): Promise<readonly FileConnector[]> {
   const isInput = path === "-";
   const name = isInput ? "standard input" : path;
-  const bytes = await readBounded(isInput ? process.stdin : createReadStream(path)).catch(
+  const bytes = await readBounded(isInput ? process.stdin : createReadStream(path), maxBytes).catch(
     (error: unknown) => {
       throw new CommandFailure(`${name} cannot be read: ${error instanceof Error ? error.message : error}`);
     },
   );
   return parseConnectors(textOf(bytes, name), name, environment);
-}
-
-/** Bytes as they come: the size of a pipe or a device is not known before. */
-async function readBounded(stream: AsyncIterable<Buffer>): Promise<Uint8Array> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of stream) {
-    size += chunk.length;
-    if (size > maxBytes) throw new Error(`it has more than ${maxBytes / 2 ** 20} MB`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 function textOf(bytes: Uint8Array, name: string): string {

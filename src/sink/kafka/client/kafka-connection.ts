@@ -1,15 +1,20 @@
 // How a connector reaches its brokers: TLS and SASL, from its configuration and from files on this machine.
 
-import { readFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import type { ConnectionOptions } from "@platformatic/kafka";
 import { usesSasl, usesTls } from "../../../connector/config/kafka/kafka-rules.ts";
 import type { KafkaAuth } from "../../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { readBounded } from "../../../memory/read-bounded.ts";
 
 export type Tls = NonNullable<ConnectionOptions["tls"]>;
 export type Sasl = NonNullable<ConnectionOptions["sasl"]>;
 
 const mechanisms = { Plain: "PLAIN", ScramSha256: "SCRAM-SHA-256", ScramSha512: "SCRAM-SHA-512" } as const;
+
+/** Of a file: an authority's bundle has some hundred kB. */
+const mostPemBytes = 2 ** 20;
 
 /** Null: without TLS. Throws `sink_unreachable` naming a file that cannot be read. */
 export async function tlsOf(auth: KafkaAuth): Promise<Tls | null> {
@@ -43,10 +48,12 @@ async function pem(
   if (text !== undefined) return text;
   if (path === undefined) return null;
   try {
-    return await readFile(path, "utf8");
+    // A pipe would wait for who writes, and a device has no end.
+    if (!(await stat(path)).isFile()) throw new Error("it is no regular file");
+    return new TextDecoder().decode(await readBounded(createReadStream(path), mostPemBytes));
   } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "an error";
-    const told = `${field}: the file ${path} cannot be read (${code}). It has to be on the machine that the service runs on.`;
+    const { code = null, message } = cause as NodeJS.ErrnoException;
+    const told = `${field}: the file ${path} cannot be read (${code ?? message}). It has to be on the machine that the service runs on.`;
     throw new MillraceError("sink_unreachable", told, { cause });
   }
 }
