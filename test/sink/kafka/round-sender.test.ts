@@ -94,7 +94,7 @@ function senderTo(
       },
     },
     {
-      ...{ sent() {}, halved() {}, committed() {} },
+      ...{ sent() {}, halved() {}, committed() {}, timedOut() {} },
       tooLarge: async (row) => refused?.(row?.name ?? null),
       retrying: (attempt, reason) => void (attempt !== null && told.push(reason)),
     },
