@@ -122,7 +122,7 @@ class KafkaTransport implements Transport {
         this.#isRefusalKnown && error.code === "kafka_message_too_large" ? isSentAgain(error) : error,
       ),
     );
-    this.#encoding = new TableEncoding(settings, tools.resolver);
+    this.#encoding = new TableEncoding(settings, tools.resolver, (reason) => events.warning("avro", reason));
     this.#topics = new TopicQueues(settings, this.#session);
     const isTransactional = sender.transactionalId !== null;
     this.commitWithinMs = isTransactional ? settings.transactionTimeoutMs * commitWithin : null;

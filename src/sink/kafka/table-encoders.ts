@@ -16,6 +16,7 @@ import {
   jsonBoundaryValue,
 } from "./boundary-encoder.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
+import { NulledColumns } from "./nulled-columns.ts";
 import { type AvroSerde, SchemaRegistry } from "./registry/schema-registry.ts";
 
 export interface TableEncoders {
@@ -25,20 +26,25 @@ export interface TableEncoders {
 }
 
 export class TableEncoding {
+  readonly #nulled: NulledColumns;
   readonly #registries = new Map<AvroSerde, SchemaRegistry>();
 
   constructor(
     private readonly settings: KafkaSettings,
     /** Of the hosts of registries. */
     private readonly resolver: AddressResolver,
-  ) {}
+    warn: (reason: string) => void,
+  ) {
+    this.#nulled = new NulledColumns(warn);
+  }
 
   /** Throws what the registry says. */
   async encoders(relation: Relation, topic: string, signal: AbortSignal): Promise<TableEncoders> {
     const { messages, encoding, connectorId: id, database } = this.settings;
     const { value, key, format } = messages;
     const isAvro = value.kind === "avro" || key.kind === "avro";
-    const avro = isAvro ? avroEncoding(relation, avroFormat(format, { id, database })) : null;
+    const nulled = (column: number) => this.#nulled.add(relation, column);
+    const avro = isAvro ? avroEncoding(relation, avroFormat(format, { id, database }), nulled) : null;
     const valueEncoder =
       value.kind === "avro" && avro
         ? avro.encoder(await this.#registry(value).idOf(topic, "value", avro.value, signal))

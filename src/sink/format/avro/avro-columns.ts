@@ -31,6 +31,8 @@ export class AvroColumns {
   constructor(
     private readonly relation: Relation,
     columns: readonly AvroColumn[],
+    /** A value of the column is null in the message, as the Avro type cannot hold it. */
+    private readonly nulled: (column: number) => void = () => {},
   ) {
     this.#writers = columns.map(({ write }) => write);
     this.#isOptional = columns.map(({ schema }) => schema.optional);
@@ -65,6 +67,7 @@ export class AvroColumns {
     if (isWritten) return;
     out.length = at;
     if (!this.#isOptional[c]) throw this.#refusal(c, "a value that its Avro type cannot hold");
+    this.nulled(c);
     out.byte(isNull);
   }
 

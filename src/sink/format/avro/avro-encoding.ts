@@ -36,23 +36,28 @@ export interface AvroEncoding {
   keyEncoder(schemaId: number): KeyEncoder;
 }
 
-export function avroEncoding(relation: Relation, format: AvroFormat): AvroEncoding {
+/** `nulled`: hears of each value that is null in a message, as the column's Avro type cannot hold it. */
+export function avroEncoding(
+  relation: Relation,
+  format: AvroFormat,
+  nulled?: (column: number) => void,
+): AvroEncoding {
   switch (format.kind) {
     case "native":
-      return nativeEncoding(relation, format.schemaPrefix);
+      return nativeEncoding(relation, format.schemaPrefix, nulled);
     case "debezium":
-      return debeziumEncoding(relation, format.options);
+      return debeziumEncoding(relation, format.options, nulled);
     default:
       return format satisfies never;
   }
 }
 
-function nativeEncoding(relation: Relation, prefix: string): AvroEncoding {
+function nativeEncoding(relation: Relation, prefix: string, nulled?: (column: number) => void): AvroEncoding {
   const columns = relation.columns.map((column) => ({
     write: nativeAvroWriter(column),
     schema: nativeColumnSchema(withoutDomain(column)),
   }));
-  const encoded = withOptional(relation, columns);
+  const encoded = withOptional(relation, columns, nulled);
   return {
     value: avroSchema(nativeSchema(prefix, withRequiredKey(relation))),
     ...keyEncoding(prefix, relation, columns, encoded),
@@ -60,13 +65,17 @@ function nativeEncoding(relation: Relation, prefix: string): AvroEncoding {
   };
 }
 
-function debeziumEncoding(relation: Relation, options: DebeziumAvroOptions): AvroEncoding {
+function debeziumEncoding(
+  relation: Relation,
+  options: DebeziumAvroOptions,
+  nulled?: (column: number) => void,
+): AvroEncoding {
   const mappings = relation.columns.map((column) => mapColumn(withoutDomain(column), options.dataTypes));
   const columns = mappings.map(({ schema }, index) => ({
     write: debeziumAvroWriter(withoutDomain(relation.columns[index]!), schema, options.dataTypes),
     schema,
   }));
-  const encoded = withOptional(relation, columns);
+  const encoded = withOptional(relation, columns, nulled);
   return {
     value: avroSchema(envelopeSchema(options.name, withRequiredKey(relation), mappings)),
     ...keyEncoding(options.name, relation, columns, encoded),
@@ -88,7 +97,11 @@ function keyEncoding(
 }
 
 /** With the fields' word on which of them may be null, which `keySchema` and the rows' schemas share. */
-function withOptional(relation: Relation, columns: readonly AvroColumn[]): AvroColumns {
+function withOptional(
+  relation: Relation,
+  columns: readonly AvroColumn[],
+  nulled?: (column: number) => void,
+): AvroColumns {
   const { key } = withRequiredKey(relation);
   return new AvroColumns(
     relation,
@@ -96,6 +109,7 @@ function withOptional(relation: Relation, columns: readonly AvroColumn[]): AvroC
       write,
       schema: { ...schema, optional: !key.includes(index) },
     })),
+    nulled,
   );
 }
 
