@@ -19,7 +19,7 @@ const query = `
          coalesce(array_agg(a.attname::text order by a.attnum) filter (where a.atttypid = 'bytea'::regtype), '{}')
            as "binaryColumns",
          coalesce(array_agg(a.attname::text order by array_position(i.indkey::int2[], a.attnum))
-           filter (where a.attnum = any (i.indkey)), '{}') as "primaryKey"
+           filter (where a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '{}') as "primaryKey"
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''

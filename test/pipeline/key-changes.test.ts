@@ -206,6 +206,22 @@ test("a change under a key of which the table's new one tells nothing names the 
   await rig.stop();
 });
 
+test.each(["default", "full"])(
+  "a column that a key's index only includes is no part of it, under identity %s",
+  async (identity) => {
+    await using rig = await create({ isSupervised: false });
+    await rig.source(`create table t (id int, v text, primary key (id) include (v)); insert into t values (1, 'x'), (2, 'y');
+    alter table t replica identity ${identity}`);
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source("update t set v = v || 'z'; delete from t where id = 2");
+    await rig.expectEqual();
+    expect(await keyAtSink(rig, "t")).toBe("id");
+    expect(rig.copies).toHaveLength(1);
+    await rig.stop();
+  },
+);
+
 test("a key that somebody made at the sink is left alone, and the reason says the SQL", async () => {
   await using rig = await create({ isSupervised: false });
   await rig.source(begin);

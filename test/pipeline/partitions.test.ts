@@ -186,7 +186,7 @@ test("leaves that do not say which row of the root they change: the application'
     isSupervised: true,
   });
   await pair.source(`${tables}; ${rows}; alter table p1 replica identity nothing; alter table p2 alter v set not null;
-    create unique index on p2 (v); alter table p2 replica identity using index p2_v_idx`);
+    create unique index by_v on p2 (v) include (id); alter table p2 replica identity using index by_v`);
   pair.start();
   await pair.untilRealtime();
   await pair.source(

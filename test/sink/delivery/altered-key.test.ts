@@ -49,3 +49,17 @@ test.each([
     );
   await waitFor("whole rows", () => whole().size === 60);
 });
+
+test("a column that a key's index only includes is no part of the row's key", async () => {
+  const sql = `create table m (id int, v text, primary key (id) include (v)); alter table m replica identity full;
+    insert into m values (1, 'x')`;
+  await using stage = await WebhookStage.create(server, "hook_including", sql, {});
+  await stage.start();
+  await stage.untilRealtime();
+  await stage.sql("update m set v = 'y'");
+  await waitFor("the change", () => rowsOf(stage.receiver, "m").some(({ v }) => v === "y"));
+  expect(rowsOf(stage.receiver, "m").map(({ id, v }) => [id, v])).toEqual([
+    [1, "x"],
+    [1, "y"],
+  ]);
+});

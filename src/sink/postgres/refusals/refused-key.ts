@@ -145,7 +145,7 @@ from pg_constraint c left join pg_index x on x.indexrelid = c.conindid and x.ind
 where c.conrelid = $1 and c.conname = $2 and c.contype in ('c', 'f', 'x', 'u', 'p')
   and (x.indexprs is null and x.indpred is null)
 union all
-select 'unique', ${namesOf("x.indrelid", "x.indkey::int2[]")}, '{}', null, null, 0, '{}'
+select 'unique', ${namesOf("x.indrelid", "(x.indkey::int2[])[0:x.indnkeyatts - 1]")}, '{}', null, null, 0, '{}'
 from pg_index x join pg_class i on i.oid = x.indexrelid
 where x.indrelid = $1 and i.relname = $2 and x.indisunique and x.indexprs is null and x.indpred is null
   and not exists (select from pg_constraint c where c.conindid = x.indexrelid and c.contype in ('u', 'p', 'x'))`;

@@ -6,6 +6,7 @@ import { withPostgres } from "../../../connection/postgres-client.ts";
 import type { Catalog } from "../../../connector/config/catalog.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import { isBookkeeping } from "../shapes/table-shapes.ts";
+import { keyNumbersSql } from "./key-numbers.ts";
 
 /** `[name, type, primary key, nullable, supported]`, as the query builds it. */
 type ColumnRow = readonly [string, string, boolean, boolean, boolean];
@@ -34,7 +35,7 @@ const catalogQuery = `
     left join lateral (
       select json_agg(json_build_array(
                attname, format_type(atttypid, atttypmod),
-               coalesce(attnum = any (i.indkey), false), not attnotnull, attgenerated <> 'v'
+               coalesce(attnum = any (${keyNumbersSql}), false), not attnotnull, attgenerated <> 'v'
              ) order by attnum) as columns
         from pg_attribute
        where attrelid = c.oid and attnum > 0 and not attisdropped

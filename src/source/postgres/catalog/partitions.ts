@@ -23,6 +23,7 @@ import {
 } from "../shapes/partition-changes.ts";
 import type { SilentChanges } from "../shapes/silent-changes.ts";
 import type { SourceTable } from "../shapes/table-shapes.ts";
+import { keyNumbersSql } from "./key-numbers.ts";
 
 /** A root up to this size is copied again when rows may have come or gone. A larger one gets a warning. */
 const maxRecopiedBytes = 1024 ** 3;
@@ -68,7 +69,7 @@ join pg_class c on c.oid = tree.id
 join pg_namespace n on n.oid = c.relnamespace
 left join lateral (
   select json_agg(a.attname order by a.attnum) as names
-  from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey::int2[])
+  from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(${keyNumbersSql})
   where i.indrelid = c.oid and i.indisvalid and i.indimmediate
     and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary else false end
 ) identity on true

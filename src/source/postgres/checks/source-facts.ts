@@ -1,6 +1,7 @@
 // Reads what validation needs to know of a source server and its tables, by one query each. source-checks.ts judges it.
 
 import type { Client } from "pg";
+import { keyNumbersSql } from "../catalog/key-numbers.ts";
 import { readUndisturbed } from "../publication/undisturbed-read.ts";
 
 /** The server and the role. */
@@ -147,7 +148,7 @@ const tableQuery = `
     cross join lateral (
       select coalesce(json_agg(distinct key.attname), '[]') as names
         from pg_index i
-        join pg_attribute key on key.attrelid = c.oid and key.attnum = any (i.indkey::int2[])
+        join pg_attribute key on key.attrelid = c.oid and key.attnum = any (${keyNumbersSql})
        where i.indrelid = c.oid and (i.indisprimary or c.relreplident = 'i' and i.indisreplident)
     ) k
    where c.relkind in ('r', 'p') and c.relpersistence = 'p'

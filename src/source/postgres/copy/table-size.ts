@@ -5,6 +5,7 @@
 import type { Client } from "pg";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { Relation, ReplicaIdentity, TableShape } from "../../../change/relation.ts";
+import { keyNumbersSql } from "../catalog/key-numbers.ts";
 
 /** Only heap tables can be read by page address. A table that is gone has no row. */
 const sizeQuery = `
@@ -36,8 +37,8 @@ function isKeyedByPrimary({ replicaIdentity, key, isKeyedByHash }: Relation): bo
 const keyQuery = `
 select (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p')::int8::float8 as "keyId",
   c.relreplident as identity,
-  (select json_agg(numbers.n order by numbers.n) from pg_index i, unnest(i.indkey::int2[]) with ordinality as numbers(n, ordinal)
-    where i.indrelid = c.oid and i.indisreplident and numbers.ordinal <= i.indnkeyatts) as numbers
+  (select json_agg(numbers.n order by numbers.n) from pg_index i, unnest(${keyNumbersSql}) as numbers(n)
+    where i.indrelid = c.oid and i.indisreplident) as numbers
 from pg_class c where c.oid = $1`;
 
 interface KeyRow {

@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { Lsn } from "../../../change/lsn.ts";
 import { type Column, qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { keyNumbersSql } from "../catalog/key-numbers.ts";
 import { TypeCatalog } from "../catalog/type-catalog.ts";
 import { addedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnHistory } from "./column-history.ts";
@@ -90,12 +91,12 @@ cross join lateral (
 ) columns
 left join lateral (
   select json_agg(a.attnum) as numbers
-  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(${keyNumbersSql})
   where i.indrelid = c.oid and i.indisprimary and i.indisvalid and i.indimmediate
 ) key on true
 left join lateral (
   select json_agg(a.attnum) as numbers
-  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(${keyNumbersSql})
   where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attgenerated <> ''
 ) computed on true
 where c.oid = any($1::oid[])`;

@@ -11,6 +11,7 @@ import {
   type TableShape,
 } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { keyNumbersSql } from "../catalog/key-numbers.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { TypeCatalog } from "../catalog/type-catalog.ts";
 import { partsOf } from "../catalog/type-parts.ts";
@@ -135,16 +136,16 @@ cross join lateral (
 left join lateral (
   select json_agg(a.attname order by k.ordinal) as names
   from pg_index i
-  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, ordinal)
+  cross join lateral unnest(${keyNumbersSql}) with ordinality as k(attnum, ordinal)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate and k.ordinal <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate
 ) identity on c.relreplident = 'i'
 left join lateral (
   select json_agg(a.attname order by k.ordinal) as names, bool_and(i.indimmediate) as is_immediate
   from pg_index i
-  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, ordinal)
+  cross join lateral unnest(${keyNumbersSql}) with ordinality as k(attnum, ordinal)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.ordinal <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisprimary and i.indisvalid
 ) primary_key on true
 where c.relpersistence = 'p'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and not ${isBookkeeping}

@@ -22,7 +22,7 @@ test("returns schemas, tables and columns as the contract requires", async () =>
     `create schema app; create schema "Empty one"; create type app.mood as enum ('good', 'bad');
      create table app."Order lines" (line int, "order" bigint, note varchar(20), price numeric(10,2) not null,
        moods app.mood[], total numeric generated always as (price * 2) stored, gone int,
-       primary key ("order", line));
+       primary key ("order", line) include (note));
      alter table app."Order lines" drop column gone;
      create table log (at timestamptz);
      create table parts (i int primary key) partition by list (i);

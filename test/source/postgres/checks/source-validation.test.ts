@@ -334,8 +334,8 @@ describe("a catalog that does not match the tables", () => {
   test("excludes key columns, or names unknown columns", async () => {
     const source = await database(
       "misfit",
-      `create table t (id int primary key, code text not null unique, mail text);
-       alter table t replica identity using index t_code_key`,
+      `create table t (id int, code text not null, mail text, primary key (id) include (mail), unique (code) include (mail));
+       alter table t replica identity using index t_code_mail_key`,
     );
     for (const name of ["id", "code"]) {
       const events = await validate({ ...source, catalog: catalog([{ name, action: "Exclude" }]) });
