@@ -186,10 +186,19 @@ export class BatchApplier {
       const history = this.#history.rowsFor(table);
       const isThere =
         table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash && history === null;
+      // A copy may have the row under its new key already.
+      const foldsMoves = !table.updatesKeys || this.#sessionFor(table).repeats;
       const longestInlined = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
       const rows = isPlain
         ? new InsertRuns()
-        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestInlined, history !== null);
+        : new NetChanges(
+            table.key,
+            this.batch.arena,
+            isKeyedByHash,
+            longestInlined,
+            history !== null,
+            foldsMoves,
+          );
       pending = { table, rows, history };
       this.#pending.set(at, pending);
     }

@@ -104,6 +104,8 @@ export class NetChanges {
     /** Longer unchanged values are not taken from the old tuple: the sink's row keeps its own. */
     private readonly longestInlined = Number.POSITIVE_INFINITY,
     private readonly keepsFolded = false,
+    /** A row that moves to another key is a row that is deleted, and another that is inserted. */
+    private readonly foldsMoves = true,
   ) {
     this.#index = new KeyIndex(key);
   }
@@ -114,7 +116,7 @@ export class NetChanges {
 
   /**
    * Folds change `i` in. Returns false, and changes nothing, if no net change can express it: a row moves to another key without all of its
-   * values, or the key is there twice.
+   * values, or must be updated where it moves, or the key is there twice.
    */
   add(batch: ChangeBatch, i: number): boolean {
     switch (batch.kind[i]) {
@@ -181,7 +183,8 @@ export class NetChanges {
     const isNewEntry = this.#isUntouched(to);
     const moves = from !== to;
     const isOccupied = this.#isPresent(to) && !this.equalRowsAreOne;
-    if (moves && (isOccupied || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
+    if (moves && (!this.foldsMoves || isOccupied || (tuple !== null && hasUnchangedColumn(tuple))))
+      return false;
     if (this.keepsFolded)
       this.folded = { row: tuple, before: moves ? this.#knownBefore(batch, i) : null, moves };
     // The key that a row moves to did not exist before, unless an earlier change says so.

@@ -29,6 +29,8 @@ export interface PreparedTable {
   readonly extras: readonly string[];
   /** Foreign keys that are in force refer to it: deleting a row and inserting it again would fail or cascade. */
   readonly isReferred: boolean;
+  /** A row that gets another key is updated: if it were deleted and inserted again, it would lose `extras`, or take other tables' rows with it. */
+  readonly updatesKeys: boolean;
   /** As `TargetTable` has it. */
   readonly hasLateChecks: boolean;
   /** Its rank among tables that refer to each other: higher than that of the tables that it refers to. */
@@ -92,6 +94,9 @@ export function prepareTable(
     isFixed: stored.get(name)?.isFixed ?? false,
     indexed: index?.columns.find(({ column }) => column === name),
   }));
+  const extras = table.columns.flatMap(({ name, generated }) =>
+    generated || relation.columns.some((column) => column.name === name) ? [] : [name],
+  );
   const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);
   return {
     relation,
@@ -103,10 +108,10 @@ export function prepareTable(
     isKeyIndexed: index !== undefined,
     keyOrder: keyOrder(index, relation),
     fixed: columns.flatMap(({ isFixed }, i) => (isFixed && !relation.key.includes(i) ? [i] : [])),
-    extras: table.columns.flatMap(({ name, generated }) =>
-      generated || relation.columns.some((column) => column.name === name) ? [] : [name],
-    ),
+    extras,
     isReferred: table.isReferred,
+    // Where the key is a hash of the row, any change gives another key.
+    updatesKeys: !relation.isKeyedByHash && (extras.length > 0 || table.hasReferentialActions),
     hasLateChecks: table.hasLateChecks,
     isWide: !hasRoomForGroup(widths),
     ...place,

@@ -1,5 +1,5 @@
 // Applies one change by itself, if it cannot be folded into net changes: a change of a table without a key, whose row is found by the whole
-// old row, or a row that moves to another key while the source did not send all of its values.
+// old row, or a row that moves to another key and must be updated, as the source did not send all of its values, or the sink's row has more.
 
 import { type Client, escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
@@ -18,7 +18,16 @@ import type { MergeSession } from "./merge-session.ts";
 import { longValueBytes } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { stage } from "./staged-rows.ts";
-import { deleteSameSql, deleteSql, findSql, inGroups, sameText, stageGroup, updateSql } from "./staging.ts";
+import {
+  deleteSameSql,
+  deleteSql,
+  findSql,
+  inGroups,
+  insertSql,
+  sameText,
+  stageGroup,
+  updateSql,
+} from "./staging.ts";
 import { warnOfReplaced } from "./table-merge.ts";
 
 /** The position of the first row that COPY writes into an empty table. */
@@ -31,7 +40,7 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 
 /**
  * A missing row of a table without a key is a warning. Throws RowsMissing where only a copy can help:
- * - the row is to move to another key, and is missing;
+ * - the row is to move to another key, is missing, and the source did not send all of its values;
  * - nothing identifies the row;
  * - the stream has not passed the point of a merged copy yet, the copy does not have the row under its new key, and incomplete rows are not
  *   recorded. Under its old key there may be another row of the copy by now, and its values must not stand for those that were not sent.
@@ -50,7 +59,8 @@ export async function applySingle(
   else body.addGrouped(stageGroup.delete, old);
   if (batch.kind[i] === ChangeKind.delete) {
     await stage(session, table, body);
-    await run(session, table, `delete from ${table.ownRows} t where ${found(table, isWhole)}`);
+    const sql = `delete from ${table.ownRows} t where ${found(table, isWhole)}`;
+    if ((await session.client.query(sql)).rowCount === 0) rowMissing(session, table);
     return;
   }
   const replacement = newTuple(batch, i, table.key, longValueBytes);
@@ -68,10 +78,26 @@ export async function applySingle(
     if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isWhole : null);
     if (!known.isOldThere) return await recordMoved(session.client, session.incomplete, table);
   } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isWhole);
-  const row = found(table, isWhole);
+  if (await isReplaced(session, table, keeps, found(table, isWhole))) return;
+  if (keeps.length > 0 || table.key.length === 0) return rowMissing(session, table);
+  // Somebody may have changed it at the sink.
+  if (isWhole && (await isReplaced(session, table, keeps, found(table, false)))) return;
+  if (session.upserts) await deleteConflicting(session, table, null);
+  await session.client.query(insertSql(table, staged(table).isNew));
+}
+
+/** Replaces the row that `row` selects, and returns whether there was one. */
+async function isReplaced(
+  { client }: MergeSession,
+  table: PreparedTable,
+  keeps: readonly number[],
+  row: string,
+): Promise<boolean> {
   const isAnyFixed = table.columns.some(({ isFixed }) => isFixed);
   const replace = isAnyFixed ? [replaceOneSql(table, keeps, row)] : [];
-  await run(session, table, ...updateOneSql(table, keeps, row), ...replace);
+  for (const sql of [...updateOneSql(table, keeps, row), ...replace])
+    if ((await client.query(sql)).rowCount === 1) return true;
+  return false;
 }
 
 /** Updates the one row that `row` selects, unless a GENERATED ALWAYS column of it differs. None: the row has only such columns. */
@@ -222,9 +248,7 @@ function byImage(table: PreparedTable): string {
   return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }
 
-/** Runs the first of these statements that finds the row. */
-async function run(session: MergeSession, table: PreparedTable, ...tries: readonly string[]): Promise<void> {
-  for (const sql of tries) if ((await session.client.query(sql)).rowCount === 1) return;
+function rowMissing(session: MergeSession, table: PreparedTable): void {
   if (table.copy.kind === "none" || session.repeats) return;
   if (table.key.length > 0) {
     // The incremental copy brings the row.

@@ -1,7 +1,7 @@
 // Records the keys that the stream touches while a table is copied incrementally: in the open transaction, before the changes themselves.
 // A key that is recorded without need costs little. If one were missing, a chunk's older row would overwrite a newer one.
 
-import { keyOnlyTuple, type TupleRef } from "../../../change/tuple.ts";
+import { keyOnlyTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { MergeSession } from "../apply/merge-session.ts";
 import type { NetChanges } from "../apply/net-changes.ts";
@@ -49,10 +49,12 @@ export async function recordMove(
 ): Promise<void> {
   const touched = session.touched.of(table.relation);
   if (touched === null) return;
+  // What may be in the copy already may not be written whole.
+  const isWhole = !session.repeats && unchangedColumns(to.bytes, to.start).length === 0;
   // One after the other, as both keys may be equal.
   for (const [how, tuple] of [
     [touch.whole, from],
-    [touch.moved, to],
+    [isWhole ? touch.whole : touch.moved, to],
   ] as const) {
     const recorder = new Recorder(session, table, touched);
     recorder.add(how, tuple);

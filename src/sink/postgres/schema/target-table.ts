@@ -40,6 +40,8 @@ export interface TargetTable {
   readonly refersTo: readonly number[];
   /** Foreign keys that are in force for this session refer to it. */
   readonly isReferred: boolean;
+  /** Such a foreign key changes rows of other tables with this one's: CASCADE, SET NULL or SET DEFAULT. */
+  readonly hasReferentialActions: boolean;
   /** It has deferrable constraints that this session would not check, and no trigger, rule or foreign key that must stay off. */
   readonly hasLateChecks: boolean;
   /** Triggers and rules that this session fires. */
@@ -65,7 +67,8 @@ interface TargetRow {
   oid: number;
   isPartitioned: boolean;
   refersTo: number[];
-  isReferred: boolean;
+  /** What foreign keys that refer to it do on delete and on update, as pg_constraint has it; null: there is none in force. */
+  actions: string | null;
   hasLateChecks: boolean;
   firing: string[];
   isHistory: boolean;
@@ -133,8 +136,8 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned", coalesce(obj_des
       select tgname as name, tgenabled as enabled from pg_trigger where tgrelid = c.oid and not tgisinternal
       union all select rulename, ev_enabled from pg_rewrite where ev_class = c.oid and ev_type <> '1') own
     where own.enabled in ('A', case when current_setting('session_replication_role') = 'replica' then 'R' else 'O' end)) as firing,
-  current_setting('session_replication_role') <> 'replica'
-    and exists (select from pg_constraint where confrelid = c.oid and contype = 'f') as "isReferred",
+  (select string_agg(concat(confdeltype, confupdtype), '') from pg_constraint where confrelid = c.oid and contype = 'f'
+    and current_setting('session_replication_role') <> 'replica') as actions,
   (select coalesce(json_agg(distinct confrelid::int8), '[]') from pg_constraint where conrelid = c.oid and contype = 'f'
     and confrelid <> c.oid and current_setting('session_replication_role') <> 'replica') as "refersTo",
   (select coalesce(json_agg(json_build_object(
@@ -200,12 +203,13 @@ function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts)
     binaryLayout: layouts.of(column.typeOid),
   }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
-  const { oid, refersTo, isReferred, hasLateChecks, firing, isHistory, keys: uniqueKeys } = row;
+  const { oid, refersTo, actions, hasLateChecks, firing, isHistory, keys: uniqueKeys } = row;
   return {
     target,
     oid,
     refersTo,
-    isReferred,
+    isReferred: actions !== null,
+    hasReferentialActions: /[cnd]/.test(actions ?? ""),
     hasLateChecks,
     firing,
     ownRows,
