@@ -16,14 +16,8 @@ export interface TypeKey {
 export type TypeDefinition = TypeKey &
   (
     | { readonly kind: "enum"; readonly labels: readonly EnumLabel[] }
-    | {
-        readonly kind: "domain";
-        readonly base: TypeUse;
-        readonly notNull: boolean;
-        /** A SQL expression; null: none. */
-        readonly byDefault: string | null;
-        readonly checks: readonly { readonly name: string; readonly sql: string }[];
-      }
+    /** Without its checks, NOT NULL and default: the source has applied them. */
+    | { readonly kind: "domain"; readonly base: TypeUse }
     | {
         readonly kind: "composite";
         /** `number`: the source's own (pg_attribute.attnum); a rename keeps it. */

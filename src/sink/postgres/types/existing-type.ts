@@ -13,9 +13,10 @@ interface ExistingAttribute {
 export interface ExistingType extends TypeKey {
   /** An enum's labels in their order. */
   readonly labels: readonly string[] | null;
-  /** A domain's constraints. `sql`: as `pg_get_constraintdef` prints it. */
-  readonly checks: readonly { readonly name: string; readonly sql: string }[];
+  /** Names of a domain's checks. */
+  readonly checks: readonly string[];
   readonly notNull: boolean;
+  readonly hasDefault: boolean;
   /** A composite type's attributes in their order. */
   readonly attributes: readonly ExistingAttribute[];
   /** The base type of a domain, or the subtype of a range, as `format_type` prints it. */
@@ -33,9 +34,8 @@ export interface ExistingType extends TypeKey {
 const existingQuery = `
 select n.nspname as schema, t.typname as name,
   (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid) as labels,
-  (select coalesce(json_agg(json_build_object('name', c.conname, 'sql', pg_get_constraintdef(c.oid))), '[]')
-    from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
-  t.typnotnull as "notNull",
+  (select coalesce(json_agg(c.conname), '[]') from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
+  t.typnotnull as "notNull", t.typdefault is not null as "hasDefault",
   (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod)) order by a.attnum), '[]')
     from pg_attribute a where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) as attributes,
   case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' when 'r' then 'range' else 'other' end as kind,

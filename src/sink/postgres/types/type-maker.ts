@@ -195,13 +195,12 @@ function alterations(
         labelClause,
       );
     case "domain": {
-      // Also one that another check has replaced under its name. To drop one that two servers print differently loses nothing.
-      const isThere = ({ name, sql }: (typeof existing.checks)[number]) =>
-        definition.checks.some((check) => check.name === name && check.sql === sql);
-      const gone = existing.checks.filter((check) => !isThere(check));
-      const drops = gone.map(({ name }) => `drop constraint ${escapeIdentifier(name)}`);
-      const isLoosened = existing.notNull && !definition.notNull;
-      return existing.isOurs ? [...drops, ...(isLoosened ? ["drop not null"] : [])] : [];
+      // Earlier versions made domains with these. What they call runs as the sink's role, whoever has written it at the source.
+      const { isOurs, checks, notNull, hasDefault } = existing;
+      const drops = checks.map((check) => `drop constraint ${escapeIdentifier(check)}`);
+      if (notNull) drops.push("drop not null");
+      if (hasDefault) drops.push("drop default");
+      return isOurs ? drops : [];
     }
     case "composite": {
       const { attributes } = definition;

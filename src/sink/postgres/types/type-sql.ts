@@ -11,12 +11,8 @@ export function createTypeSql(definition: TypeDefinition): string {
   switch (definition.kind) {
     case "enum":
       return `create type ${name} as enum (${definition.labels.map((label) => escapeLiteral(label.name)).join(", ")})`;
-    case "domain": {
-      const { base, byDefault, notNull, checks } = definition;
-      const clauses = checks.map((check) => ` constraint ${escapeIdentifier(check.name)} ${check.sql}`);
-      const rest = `${byDefault === null ? "" : ` default ${byDefault}`}${notNull ? " not null" : ""}`;
-      return `create domain ${name} as ${useSql(base)}${rest}${clauses.join("")}`;
-    }
+    case "domain":
+      return `create domain ${name} as ${useSql(definition.base)}`;
     case "composite": {
       const attributes = definition.attributes.map(
         (attribute) => `${escapeIdentifier(attribute.name)} ${useSql(attribute.type)}`,

@@ -19,9 +19,6 @@ interface TypeRow extends TypeKey {
   readonly is_extension: boolean;
   readonly labels: readonly EnumLabel[] | null;
   readonly base: Part | null;
-  readonly not_null: boolean;
-  readonly by_default: string | null;
-  readonly checks: readonly { readonly name: string; readonly sql: string }[];
   readonly attributes: readonly (Part & { readonly name: string; readonly number: number })[] | null;
   readonly subtype: Part | null;
   readonly multirange: string | null;
@@ -35,9 +32,6 @@ select t.oid, n.nspname as schema, t.typname as name, t.typtype as kind,
     from pg_enum e where e.enumtypid = t.oid) as labels,
   case when t.typtype = 'd' then
     json_build_object('oid', t.typbasetype::int8, 'type', format_type(t.typbasetype, t.typtypmod)) end as base,
-  t.typnotnull as not_null, t.typdefault as by_default,
-  (select coalesce(json_agg(json_build_object('name', c.conname, 'sql', pg_get_constraintdef(c.oid)) order by c.conname), '[]')
-    from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
   (select json_agg(json_build_object('name', a.attname, 'number', a.attnum, 'oid', a.atttypid::int8, 'type', format_type(a.atttypid, a.atttypmod))
       order by a.attnum)
     from pg_attribute a join pg_class r on r.oid = a.attrelid and r.relkind = 'c'
@@ -96,10 +90,7 @@ export class TypeDefinitions {
     if (type.is_extension) return null;
     const key = { schema, name };
     if (type.kind === "e") return { ...key, kind: "enum", labels: type.labels ?? [] };
-    if (type.base) {
-      const { not_null: notNull, by_default: byDefault, checks } = type;
-      return { ...key, kind: "domain", base: this.#use(type.base), notNull, byDefault, checks };
-    }
+    if (type.base) return { ...key, kind: "domain", base: this.#use(type.base) };
     if (type.subtype) {
       return { ...key, kind: "range", subtype: this.#use(type.subtype), multirange: type.multirange };
     }
