@@ -420,6 +420,11 @@ describe("a role that may not switch triggers and foreign keys off", () => {
     );
     await pair.source("delete from child where id = 3");
     await pair.expectEqual();
+    // No UPDATE of both rows at once would pass.
+    await pair.source(
+      "begin; update parent set u = -1 where id = 5; update parent set u = 5 where id = 6; update parent set u = 6 where id = 5; commit",
+    );
+    await pair.expectEqual();
     expect(await pair.snapshot("parent", true)).toBeNull();
     expect(await pair.snapshot("parent", false)).toBeNull();
     await pair.expectEqual();

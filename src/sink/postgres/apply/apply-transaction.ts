@@ -109,7 +109,7 @@ export class ApplyTransaction {
         // The migration met a table whose copy the stream has not passed yet. Void the copy durably, then fail: the next run copies it again.
         const altered = this.tables.registry.takeAltered();
         if (altered !== null) await this.#voidCopy(client, altered);
-        const remedy = remedyFor(error, tried, this.strategy);
+        const remedy = remedyFor(error, tried, applier.needsOrder, this.strategy);
         if (remedy?.kind === "upsert" || remedy?.kind === "order" || remedy?.kind === "refresh")
           tried[remedy.kind] = true;
         else {

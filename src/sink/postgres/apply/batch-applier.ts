@@ -62,6 +62,11 @@ export class BatchApplier {
     return this.#current;
   }
 
+  /** A table's rows cannot be deleted and inserted again as a whole: where they hand unique values round, only their order helps. */
+  get needsOrder(): boolean {
+    return this.#tables.some(({ isReferred, isWide }) => isReferred || isWide);
+  }
+
   async apply(): Promise<void> {
     const { batch } = this;
     for (let i = 0; i < batch.count; i++) {

@@ -11,7 +11,7 @@ import { isRowsMissing } from "./rows-missing.ts";
 export type Remedy =
   /** Replace rows of the same keys: rows may have swapped unique values, or rows may be there that should not be. */
   | { readonly kind: "upsert" }
-  /** Apply the changes one by one in the source's order, in which they violate no foreign key. */
+  /** Apply the changes one by one in the source's order, in which they violate no foreign key, and no unique index. */
   | { readonly kind: "order" }
   /** Read the targets again: somebody has dropped a table or a column. */
   | { readonly kind: "refresh" }
@@ -23,10 +23,11 @@ export type Remedy =
 /** What was tried already for a batch. */
 export type Tried = Readonly<Record<"upsert" | "order" | "refresh", boolean>>;
 
-/** Null: there is no remedy. */
+/** Null: there is no remedy. `needsOrder`: as `BatchApplier` has it; elsewhere to replace the rows does all that their order can. */
 export function remedyFor(
   error: unknown,
   tried: Tried,
+  needsOrder: boolean,
   strategy: PostgresSinkConfig["migration_strategy"],
 ): Remedy | null {
   if (error instanceof MigrationRefused) return { kind: "set aside", refusal: error };
@@ -35,7 +36,8 @@ export function remedyFor(
   const code = databaseError(error)?.code;
   if (code === sqlState.foreignKeyViolation) return tried.order ? null : { kind: "order" };
   if (code === sqlState.uniqueViolation || code === sqlState.exclusionViolation) {
-    return tried.upsert ? null : { kind: "upsert" };
+    if (!tried.upsert) return { kind: "upsert" };
+    return needsOrder && !tried.order ? { kind: "order" } : null;
   }
   const isGone = code === sqlState.undefinedColumn || code === sqlState.undefinedTable;
   if (isGone) return tried.refresh ? null : { kind: "refresh" };
