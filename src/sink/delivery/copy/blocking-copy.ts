@@ -2,11 +2,11 @@
 // stream: changes from before a chunk's point come afterwards, with higher versions. Ranges that are delivered are recorded. A range that
 // is copied again comes in the same requests.
 
-import { donePosition } from "../../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import type { CopyOrigin, PlacedOrigin } from "../record/chunked-copy.ts";
 import { hasStream } from "../record/sink-record.ts";
+import { placeOfCopy } from "../record/standing.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
 import { UndeliveredRows } from "./undelivered-rows.ts";
@@ -110,8 +110,10 @@ export class BlockingMessageCopy {
   /** Rows with the version of the place where the stream began come before all changes, others where the stream waits. */
   #placed(origin: CopyOrigin): PlacedOrigin {
     const { keeper, stream } = this.delivering;
-    const { lsn: resumeLsn, version } = keeper.record.origin;
+    const { record } = keeper;
+    const { lsn: resumeLsn, version } = record.origin;
     const isAtBeginning = BigInt(origin.version) === version;
-    return { ...origin, behind: isAtBeginning ? donePosition({ resumeLsn, partial: null }) : stream.behind };
+    const behind = isAtBeginning ? placeOfCopy(record, { resumeLsn, partial: null }) : stream.behind;
+    return { ...origin, behind };
   }
 }

@@ -1,8 +1,15 @@
 // Where a sink of messages stands, as its record tells. Pure.
 
-import { behind, type Checkpoint, isDone, reachingTo } from "../../../change/checkpoint.ts";
-import { zeroLsn } from "../../../change/lsn.ts";
-import type { SinkRecord } from "./sink-record.ts";
+import {
+  behind,
+  type Checkpoint,
+  donePosition,
+  isDone,
+  type Position,
+  reachingTo,
+} from "../../../change/checkpoint.ts";
+import { lastLsn, zeroLsn } from "../../../change/lsn.ts";
+import { hasStream, type SinkRecord } from "./sink-record.ts";
 
 /**
  * The record's checkpoint. Its `reached` covers every place of the record that lies beyond, of copies too: a log that lacks any of them is
@@ -19,11 +26,27 @@ export function standing(record: SinkRecord): Checkpoint {
   return placed(reachingTo(checkpoint, [...ahead, ...whole, ...inChunks]), log);
 }
 
-/** The record's checkpoint, with the versions that copies took before the first change that is not done. */
-export function passedBy({ checkpoint, versionSteps }: SinkRecord): Checkpoint {
+/**
+ * The record's checkpoint, with the versions that copies took before the first change that is not done. Without a stream it is behind every
+ * place that rows of copies have.
+ */
+export function passedBy(record: SinkRecord): Checkpoint {
+  const { checkpoint, versionSteps } = record;
   const step = versionSteps.findLast(({ behind: change }) => isDone(checkpoint, change));
   const { lastVersion } = checkpoint;
-  return step && step.version > lastVersion ? { ...checkpoint, lastVersion: step.version } : checkpoint;
+  const passed =
+    step && step.version > lastVersion ? { ...checkpoint, lastVersion: step.version } : checkpoint;
+  return hasStream(record) ? passed : { ...passed, ...behindAll };
+}
+
+const behindAll = { resumeLsn: lastLsn, partial: null };
+
+/**
+ * Which change the rows of a copy come after, where the stream stands at `place`. Without a stream their versions alone order them: the
+ * source's LSN may be lower in a later round.
+ */
+export function placeOfCopy(record: SinkRecord, place: Pick<Checkpoint, "resumeLsn" | "partial">): Position {
+  return donePosition(hasStream(record) ? place : behindAll);
 }
 
 /** With the log that it is a place in, where that is known. */

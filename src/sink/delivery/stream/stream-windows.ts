@@ -4,11 +4,12 @@
 // received is there again. So the same requests come again.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
-import { donePosition, isDone, type Position } from "../../../change/checkpoint.ts";
+import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
+import { placeOfCopy } from "../record/standing.ts";
 import type { StreamOutlet } from "../transport.ts";
 import { ProgressReport } from "./progress-report.ts";
 import { SentReach } from "./sent-reach.ts";
@@ -89,9 +90,9 @@ export class StreamWindows {
     return this.#cursor.resumeLsn;
   }
 
-  /** What comes now comes after this change. */
+  /** What copies bring now comes after this change. */
   get behind(): Position {
-    const [done, last] = [donePosition(this.#cursor), this.#position()];
+    const [done, last] = [placeOfCopy(this.options.keeper.record, this.#cursor), this.#position()];
     return last && isBefore(done, last) ? last : done;
   }
 

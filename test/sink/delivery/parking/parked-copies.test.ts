@@ -1,12 +1,15 @@
 // Rows of copies among parked changes of their keys: they stand where the stream was when the copy began, whatever point they are as of.
+// Without a stream they stand in the order of the copies.
 
 import { expect, test } from "bun:test";
 import { emptyBatch } from "../../../../src/change/batch-builder.ts";
-import { lsn } from "../../../../src/change/lsn.ts";
+import { copiesLogPrefix } from "../../../../src/change/checkpoint.ts";
+import { lastLsn, lsn } from "../../../../src/change/lsn.ts";
 import type { CopyMode } from "../../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../../src/sink/sink.ts";
 import { tableShape, transaction } from "../../../support/batch-fixture.ts";
-import { chunkOf, copyTable, never } from "../../../support/contract-carrying.ts";
+import { chunkOf, copyTable, finishWaiting, never } from "../../../support/contract-carrying.ts";
+import type { ContractRow } from "../../../support/contract-history.ts";
 import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
@@ -103,3 +106,36 @@ test("a parked row of a copy is sent once the stream has passed what it comes af
   await waitFor("the change", () => at.parked.length === 0);
   expect(at.rows.filter((row) => String(row).startsWith("1"))).toEqual(["1 first", "1 bad", "1 later"]);
 });
+
+// Earlier versions took the LSN of the round for the place of its rows.
+test.each([
+  ["", (place: bigint) => place],
+  [" that an earlier version parked", (place: bigint) => place - ((lastLsn - 0x5a00000000n) << 93n)],
+])(
+  "a row waits behind that of an earlier round%s where the source's LSN is lower by then, and both are sent later",
+  async (_, placed) => {
+    await using at = await ParkingBench.start(refuses("bad"));
+    const round = async (number: bigint, resumeLsn: bigint, rows: readonly ContractRow[]) => {
+      const { rig, sink } = await at.life();
+      const place = { lsn: lsn(resumeLsn), timeUs: 1_764_000_000_000_000n + number };
+      const log = `${copiesLogPrefix}1/5 at x`;
+      await sink.forget(false);
+      await sink.begin({ resumeLsn: place.lsn, partial: null, lastVersion: place.timeUs, log });
+      await using copy = await sink.copies.begin(tableShape(users), "initial", "waits", never);
+      await copy.start(false);
+      await copy.take({ ...chunkOf(tableShape(users), rows), ...place });
+      await finishWaiting(copy);
+      return rig;
+    };
+    await (await round(1n, 0x5a00000000n, [{ id: 1, v: "bad" }])).kill();
+    for (const { message } of at.parked) Object.assign(message, { places: message.places.map(placed) });
+    await (await round(2n, 0x3000000n, [{ id: 1, v: "newer" }])).kill();
+    expect([at.rows, at.parked.length]).toEqual([[], 2]);
+
+    at.receiver.script = () => 200;
+    at.store.parking.ask();
+    await round(3n, 0x3001000n, [{ id: 2, v: "other" }]);
+    await waitFor("the parking to be empty", () => at.parked.length === 0);
+    expect(at.rows.filter((row) => String(row).startsWith("1 "))).toEqual(["1 bad", "1 newer"]);
+  },
+);
