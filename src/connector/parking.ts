@@ -109,6 +109,8 @@ export type ParkingCall =
       readonly attempts: readonly AttemptNote[];
       readonly askedUntil: string | null;
     }
+  /** It stays parked, and is asked for: the receiver may be asked again later, by this run or the next one. */
+  | { readonly kind: "held"; readonly id: string; readonly attempts: readonly AttemptNote[] }
   /** Nobody asks any more for those that were asked for until then. */
   | { readonly kind: "tried"; readonly askedUntil: string }
   /**

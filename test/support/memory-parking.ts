@@ -125,6 +125,12 @@ export class MemoryParking {
         if (kept && (kept.asked ?? 0) <= Number(call.askedUntil ?? -1)) kept.asked = null;
         return null;
       }
+      case "held": {
+        const kept = this.parked.find(({ message }) => message.id === call.id);
+        if (kept) kept.attempts = call.attempts.reduce(keptNotes, kept.attempts);
+        if (kept) kept.asked ??= ++this.#clock;
+        return null;
+      }
       case "tried":
         for (const each of this.kept.values())
           if (each.asked !== null && each.asked <= Number(call.askedUntil)) each.asked = null;

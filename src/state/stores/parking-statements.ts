@@ -76,8 +76,9 @@ export async function putMessages(
 export async function putAttempts(
   database: Database,
   connectorId: string,
-  { id, attempts, askedUntil }: Extract<ParkingCall, { kind: "refused" }>,
+  call: Extract<ParkingCall, { kind: "refused" | "held" }>,
 ): Promise<void> {
+  const { id, attempts } = call;
   const [row] = await rowsOf<{ attempts: string }>(
     database,
     sql`select attempts::text as attempts from ${parkedMessages} where ${oneParked(connectorId, id)}`,
@@ -87,10 +88,10 @@ export async function putAttempts(
   const kept = JSON.stringify(attempts.reduce(keptNotes, before as readonly AttemptNote[]));
   // Who has asked since then asks still.
   const asked =
-    askedUntil === null
-      ? sql``
-      : sql`, asked_at = case when asked_at > ${askedUntil}::timestamptz then asked_at end`;
-  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb ${asked}
+    call.kind === "held"
+      ? sql`coalesce(asked_at, clock_timestamp())`
+      : sql`case when asked_at > ${call.askedUntil ?? "-infinity"}::timestamptz then asked_at end`;
+  await database.execute(sql`update ${parkedMessages} set attempts = ${kept}::jsonb, asked_at = ${asked}
     where ${oneParked(connectorId, id)}`);
 }
 

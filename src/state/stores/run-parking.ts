@@ -116,6 +116,7 @@ export class RunParking {
           set state = 'delivered', body = null, asked_at = null, ended_at = clock_timestamp()
           where connector_id = ${connectorId} and id = any (${listed(call.ids)}) and state = 'parked'`);
       case "refused":
+      case "held":
         return await write((database) => putAttempts(database, connectorId, call));
       case "tried":
         return await writeMany(sql`update ${parkedMessages} set asked_at = null

@@ -472,6 +472,28 @@ for (const kind of databaseKinds) {
       expect((await look(first.askedUntil)).wanted).toEqual([idOf(1), idOf(2)]);
     });
 
+    test("what is held is asked for until it was tried, and keeps the time of an earlier wish", async () => {
+      const { park, look, load } = await connector("held");
+      await park(message(1), message(2, { cause: "behind", attempts: [] }));
+      await state.parked.ask("held", { id: idOf(1) });
+      const first = await look();
+      const held = (n: number) => {
+        const attempts = [{ at: "2026-02-02T00:00:00.000Z", status: 429 }];
+        return state.parking.answer("held", { kind: "held", id: idOf(n), attempts }, null);
+      };
+      await held(1);
+      expect(await look()).toMatchObject({ wanted: [idOf(1)], askedUntil: first.askedUntil });
+      await held(2);
+      const { wanted, askedUntil } = await look();
+      expect(wanted).toEqual([idOf(1), idOf(2)]);
+      expect((await load()).entries.map(({ isUntried, untriedMs }) => [isUntried, untriedMs])).toEqual([
+        [false, null],
+        [false, null],
+      ]);
+      await state.parking.answer("held", { kind: "tried", askedUntil: askedUntil! }, null);
+      expect((await look()).wanted).toEqual([]);
+    });
+
     test("a run that has seen a wish has seen every one of an earlier time", async () => {
       const { park, look } = await connector("order");
       await park(...Array.from({ length: 40 }, (_, n) => message(n, { hashes: [n] })));

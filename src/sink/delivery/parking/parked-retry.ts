@@ -256,9 +256,9 @@ export class ParkedRetry implements RetryView {
         const pauses = AbortSignal.any([this.#pauses.signal, discarded]);
         const { kind, notes } = await this.#attempts.deliver(entry, bytes, pauses, this.#stop.signal);
         if (kind === "delivered") await store.delivered([entry.id]);
-        // What is held or cut short is still asked for, and this run or the next one does it.
-        else if (!this.#isStopping)
-          await store.refused(entry.id, notes, kind === "held" ? null : this.#askedUntil);
+        else if (kind === "held") await store.held(entry.id, notes);
+        // What is cut short is still asked for, and the next run does it.
+        else if (!this.#isStopping) await store.refused(entry.id, notes, this.#askedUntil);
         if (kind === "delivered" || discarded.aborted) this.#leave(entry);
         else if (kind === "held" && !this.#isStopping) this.#hold(entry, notes.at(-1)?.at);
       }

@@ -28,6 +28,8 @@ export interface ParkingStore {
   delivered(ids: readonly string[]): Promise<void>;
   /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
+  /** So does this one. */
+  held(id: string, attempts: readonly AttemptNote[]): Promise<void>;
   tried(askedUntil: string): Promise<void>;
   sweep(passed: RowPoint, areCopiesOpen: boolean): Promise<void>;
 }
@@ -49,6 +51,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
     delivered: (ids) => delivered.add(ids),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
+    held: (id, attempts) => tell({ kind: "held", id, attempts }),
     tried: (askedUntil) => tell({ kind: "tried", askedUntil }),
     sweep: (passed, areCopiesOpen) => tell({ kind: "sweep", ...passed, areCopiesOpen }),
   };

@@ -232,6 +232,23 @@ test("what is asked for by itself is sent though another table waits as the rece
   expect(sent(at)).toEqual(["bad", "behind"]);
 });
 
+test("what waits as the receiver asks behind a message that was asked for by itself is sent by the next run", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await at.life(single);
+  await life.write([transaction(1, [insert(2, "bad"), update(2, "b"), update(2, "c")])]);
+  await life.sink.flush();
+  const busy = { kind: "answer", status: 429, headers: { "retry-after": "3600" } } as const;
+  at.receiver.script = ({ body }) => (body.includes("bad") ? 200 : busy);
+  const [first] = at.parked;
+  at.store.parking.ask(({ id }) => id === first!.message.id);
+  await waitFor("the answer", () => at.parked[0]!.attempts.some(({ status }) => status === 429));
+  await life.rig.kill();
+  at.receiver.script = takes;
+  await at.life(single);
+  await waitFor("what waits", () => at.parked.length === 0);
+  expect(sent(at)).toEqual(["bad", "b", "c"]);
+});
+
 test("full: a row finds no place while all that is sent again waits as the receiver asks", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 2 } } });
