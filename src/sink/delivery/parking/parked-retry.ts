@@ -30,6 +30,9 @@ export interface ParkedRetryOptions extends ParkedAttemptsOptions {
 
 /** How often people's wishes are looked for while something is parked. */
 const lookMs = 1_000;
+/** A row waits for its place in the parking for so long, where the receiver asks for patience: a limit of its rate is no reason to stop. */
+const mostHeldMs = 5 * 60_000;
+
 export class ParkedRetry implements RetryView {
   /** Asked for, and not sent yet. */
   readonly #wanted = new Set<ParkedEntry>();
@@ -67,6 +70,10 @@ export class ParkedRetry implements RetryView {
   /** Messages are being sent again, and not only once the receiver may be asked again: nothing waits for that. */
   get isActive(): boolean {
     return this.#sending.size + this.#ready.size + this.#following.size + this.#early.size > 0;
+  }
+
+  get makesSpace(): boolean {
+    return this.isActive || this.#held.values().some((entry) => this.#attempts.heldMs(entry) <= mostHeldMs);
   }
 
   /** When the last of those that are wanted was asked for; null: nobody has asked. */

@@ -38,6 +38,8 @@ export interface ParkingOptions {
 /** Messages that are being sent again, as the parking sees it. */
 export interface RetryView {
   readonly isActive: boolean;
+  /** They are, or will be within minutes, once the receiver may be asked again. */
+  readonly makesSpace: boolean;
   /** Nothing is sent again any more. */
   readonly isOver: boolean;
   isUnderWay(entry: ParkedEntry): boolean;
@@ -256,8 +258,9 @@ export class Parking implements UndeliverableRequests {
    */
   #mayExceed(request: OutgoingRequest | undefined): boolean {
     const { connectorId, limits } = this.options;
-    if (this.retry?.isActive && !this.retry.awaitsStream) return false;
-    if (this.retry?.isActive && request && this.#fits([request], limitsBeforeStream(limits))) return true;
+    const { makesSpace = false, awaitsStream = false } = this.retry ?? {};
+    if (makesSpace && !awaitsStream) return false;
+    if (makesSpace && request && this.#fits([request], limitsBeforeStream(limits))) return true;
     throw parkingFull(connectorId, request, this.parked, limits);
   }
 

@@ -249,21 +249,39 @@ test("what waits as the receiver asks behind a message that was asked for by its
   expect(sent(at)).toEqual(["bad", "b", "c"]);
 });
 
-test("full: a row finds no place while all that is sent again waits as the receiver asks", async () => {
-  await using at = await ParkingBench.start(refuses("bad"));
+/** Fills the parking, and begins to send all of it again, while the receiver asks for so much patience. */
+async function fullAndHeld(at: ParkingBench, seconds: number) {
   const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 2 } } });
   await life.write([transaction(1, [insert(1, "bad"), insert(2, "bad")])]);
   await life.sink.flush();
-  const { length } = at.receiver.requests;
-  const busy = { kind: "answer", status: 503, headers: { "retry-after": "3600" } } as const;
+  const busy = { kind: "answer", status: 503, headers: { "retry-after": String(seconds) } } as const;
   at.receiver.script = ({ body }) => (body.includes("bad") ? busy : 422);
   at.store.parking.ask();
-  await waitFor("the attempts", () => at.receiver.requests.length > length);
+  await waitFor("the wait", () => at.warnings.at(-1)?.includes("not sent again before") ?? false);
+  return life;
+}
+
+test("full: a row finds no place while all that is sent again waits as the receiver asks", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await fullAndHeld(at, 3600);
   await life.write([transaction(2, [insert(3)])]);
   await waitFor("the failure", () => at.failure !== null);
   expect(at.failure).toMatchObject({ code: "parking_full" });
   // The next run asks anew, and so a stop does not wait.
   expect(at.parked.every(({ asked }) => asked !== null)).toBe(true);
+}, 30_000);
+
+test("full: a row waits for a place while what is sent again waits for a minute as the receiver asks", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const life = await fullAndHeld(at, 60);
+  await life.write([transaction(2, [insert(3), update(1, "behind")])]);
+  await waitFor("the refusal", () => at.receiver.requests.some(({ body }) => body.includes("u3")));
+  const { looks } = at.store.parking;
+  await waitFor("looks", () => at.failure !== null || at.store.parking.looks > looks + 2);
+  expect([at.failure, at.parked.length]).toEqual([null, 2]);
+  for (const { message } of at.parked) at.store.parking.discard(message.id);
+  await waitFor("both rows", () => at.parked.some(({ message }) => message.keys.includes("3")));
+  expect([at.failure, at.parked.length]).toEqual([null, 2]);
 }, 30_000);
 
 test("a key whose turn has come is emptied before the next one's turn", async () => {
@@ -393,7 +411,7 @@ test("full: what is parked behind a message that is discarded at that moment fol
     followers = parking.parked.freed(entry);
   };
   parking.retry = {
-    ...{ isActive: true, isOver: false, isUnderWay: () => false, isSending: () => false },
+    ...{ isActive: true, makesSpace: true, isOver: false, isUnderWay: () => false, isSending: () => false },
     ...{ reached: () => {}, change: async () => {} },
     get awaitsStream() {
       queueMicrotask(discard);
