@@ -70,9 +70,11 @@ export class StateSession implements AsyncDisposable {
     });
     try {
       const idleMs = String(options.idleTransactionMs ?? 0);
+      // COMMIT must wait for the WAL: a database or a role may have switched that off.
       const rows = await withDeadline(
         sql<{ pid: number }[]>`
-          select pg_backend_pid() as pid, set_config('idle_in_transaction_session_timeout', ${idleMs}, false)`,
+          select pg_backend_pid() as pid, set_config('idle_in_transaction_session_timeout', ${idleMs}, false),
+            case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', false) end`,
         options.answerMs,
       );
       opened.session = new StateSession(sql, rows[0]!.pid, options.answerMs, options.onEnd ?? (() => {}));

@@ -32,3 +32,17 @@ test("an operation that runs fails when the session ends", async () => {
   expect(session.run(async () => 1)).rejects.toThrow("it was ended");
   await running.catch(() => {});
 });
+
+test.each([
+  ["off", "on"],
+  ["remote_apply", "remote_apply"],
+])("where the role has synchronous_commit = %s, the state's sessions have %s", async (chosen, expected) => {
+  await using server = await PostgresServer.start();
+  await server.query(`alter role postgres set synchronous_commit = ${chosen}`);
+  const connection = await stateConnection(`postgres://postgres@127.0.0.1:${server.port}/postgres`);
+  await using session = await StateSession.open(connection, { name: "durable", answerMs: 5_000 });
+  const [row] = await session.run(
+    async (sql) => await sql`select current_setting('synchronous_commit') as s`,
+  );
+  expect(row?.s).toBe(expected);
+});
