@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
+import { LendingPooler } from "../support/lending-pooler.ts";
+import { startPooler } from "../support/pooler.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, sampleConfig, storedConnector } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -211,6 +213,23 @@ test("over Postgres: while a replica works on the state, a service of earlier ve
   expect(await takesLock()).toBe(false);
   await other[Symbol.asyncDispose]();
   await waitFor("the lock to be free", takesLock);
+});
+
+test("over Postgres: a pooler that lends sessions is refused before anything is changed or locked; one that keeps them is not", async () => {
+  await using server = await PostgresServer.start();
+  const urlOf = (port: number) => `postgres://postgres:${plantedSecret}@127.0.0.1:${port}/postgres`;
+  await using lending = await LendingPooler.start(server.port);
+  const error = await refusal(
+    openState(options({ databaseUrl: urlOf(lending.port), encryptionKey: otherKey })),
+  );
+  expect(error).toMatchObject({ code: "invalid_setting" });
+  expect(String(error)).toContain("Connect to the server itself, not to a pooler.");
+  expect(String(error)).not.toContain(plantedSecret);
+  expect(await server.query("select from pg_namespace where nspname = 'millrace'")).toEqual([]);
+  expect(await server.query("select from pg_locks where locktype = 'advisory'")).toEqual([]);
+  await using keeping = await startPooler(server.port);
+  await using state = await openState(options({ databaseUrl: urlOf(keeping.port), encryptionKey: otherKey }));
+  await state.ping();
 });
 
 test("over Postgres: a service that runs stops when a later one has made tables that are not for it", async () => {

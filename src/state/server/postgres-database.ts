@@ -6,6 +6,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, hasKeptPlan, type OpenDatabase } from "../database.ts";
 import * as schema from "../schema.ts";
 import { migrateTables } from "./migrate-tables.ts";
+import { refusePooler } from "./refuse-pooler.ts";
 import { ServerNotices, sessionName } from "./server-notices.ts";
 import { stateConnection } from "./state-connection.ts";
 import { StateSessions } from "./state-sessions.ts";
@@ -35,6 +36,7 @@ export async function openPostgresDatabase(url: string, options: PostgresOptions
   const { lockMs = defaultLockMs, reportMaintenance: report = () => {} } = options;
   await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
+  await reachable(() => refusePooler(connection));
   await reachable(() => migrateTables(connection, { lockMs, report }));
   const name = sessionName(instance);
   const sessions = opening.use(new StateSessions(connection, name, answerMs, maxSessions));

@@ -46,6 +46,8 @@ export class StateSession implements AsyncDisposable {
     private readonly sql: Sql,
     /** Of the server process. */
     readonly pid: number,
+    /** Something in between has told the client another process id: a pooler, or a proxy. */
+    readonly isProxied: boolean,
     private readonly answerMs: number,
     private readonly onEnd: () => void,
   ) {}
@@ -77,7 +79,9 @@ export class StateSession implements AsyncDisposable {
             case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', false) end`,
         options.answerMs,
       );
-      opened.session = new StateSession(sql, rows[0]!.pid, options.answerMs, options.onEnd ?? (() => {}));
+      const { pid } = rows[0]!;
+      const isProxied = rows.state?.pid !== pid;
+      opened.session = new StateSession(sql, pid, isProxied, options.answerMs, options.onEnd ?? (() => {}));
       return opened.session;
     } catch (error) {
       close(sql);
