@@ -17,12 +17,18 @@ export interface OpenDatabase extends AsyncDisposable {
   readonly shared: SharedDatabase | null;
 }
 
+/** Is called when the state was not shown to be in use for a time, and is again. Gets a session that nothing else waits for. */
+export type Reopened = (database: Database) => Promise<void>;
+
 /** A database that several replicas may use. */
 export interface SharedDatabase {
   /** The same, by a session of its own: a replica that begins a thousand runs must not let renewals wait for what they ask. */
   readonly forLeases: Database;
-  /** Hears of others, and shows them that the state is in use. The caller disposes it. Throws `state_unavailable`. */
-  listen(): Promise<Notices & AsyncDisposable>;
+  /**
+   * Hears of others, and shows them that the state is in use. After an interruption it hears nothing before `reopened` has succeeded. The
+   * caller disposes it. Throws `state_unavailable`.
+   */
+  listen(reopened: Reopened): Promise<Notices & AsyncDisposable>;
   /** This service can never work here again. */
   lose(reason: MillraceError): void;
 }

@@ -1,12 +1,14 @@
 // Opens the state: the lock, the key, the database, the tables, and the stores.
 
 import { sql } from "drizzle-orm";
-import { type Database, type SharedDatabase, stored } from "./database.ts";
+import { toMillraceError } from "../errors/millrace-error.ts";
+import { type Database, type Reopened, type SharedDatabase, stored } from "./database.ts";
 import { latestMigration } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { makeDirectory, openDatabase, type StateOptions } from "./open-database.ts";
 import { sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
 import { loadKeyFile, parseEncryptionKey } from "./secrets/encryption-key.ts";
+import { checkKey } from "./secrets/key-check.ts";
 import { cipherOf, cipherOfFile } from "./secrets/key-rotation.ts";
 import { ConnectorStore } from "./stores/connector-store.ts";
 import { HistoryStore } from "./stores/history-store.ts";
@@ -61,12 +63,16 @@ export async function openState(options: StateOptions): Promise<State> {
   const key = given || (await loadKeyFile(options.dataDirectory));
   const opened = await openDatabase(options, owned);
   const { database, lost } = opened;
-  // Before the key is checked: from here on nobody changes it.
-  const shared = opened.shared && (await share(opened.shared, database, options.instance, owned));
+  let keepsKey: Reopened = async () => {};
+  // Before the key is checked: from here on nobody changes it, but while this replica is cut off.
+  const shared =
+    opened.shared &&
+    (await share(opened.shared, database, options.instance, owned, (session) => keepsKey(session)));
   const cipher =
     key instanceof Uint8Array
       ? await cipherOf(key, database)
       : await cipherOfFile(options.dataDirectory, key, database);
+  keepsKey = (session) => checkKey(session, cipher).catch((error: unknown) => lostKey(error, opened.shared));
   const dispose = owned.move();
   const records = new RecordStore(database, sinkRecords, sinkRecordParts);
   return {
@@ -91,8 +97,9 @@ async function share(
   database: Database,
   instance: string,
   owned: AsyncDisposableStack,
+  reopened: Reopened,
 ): Promise<SharedState> {
-  const notices = owned.use(await listen());
+  const notices = owned.use(await listen(reopened));
   const latest = latestMigration();
   const leases = new LeaseStore({
     database: forLeases,
@@ -101,4 +108,11 @@ async function share(
     outdated: lose,
   });
   return { leases, reports: new ReportStore(database), notices, instance };
+}
+
+/** Another key has taken the place of this service's, if that is what failed. */
+function lostKey(failure: unknown, shared: SharedDatabase | null): never {
+  const error = toMillraceError(failure);
+  if (error.code === "encryption_key_mismatch") shared?.lose(error);
+  throw error;
 }

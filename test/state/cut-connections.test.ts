@@ -160,13 +160,14 @@ test("one silent connection is not waited for longer than leases may wait", asyn
 
 describe("a write that was reported as failed never lands after a later one, however late it arrives", () => {
   const afterSecond = async (answerMs: number, lose: (network: LateNetwork) => void) => {
+    const id = `late_${answerMs}`;
+    await server.createDatabase(id);
     await using network = await LateNetwork.start(server.port);
-    await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${network.port}/postgres`, {
+    await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${network.port}/${id}`, {
       instance: crypto.randomUUID(),
       answerMs,
     });
     const connectors = new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7)));
-    const id = `late-${answerMs}`;
     await connectors.insert(storedConnector(id));
     const records = new RecordStore(open.database, sinkRecords, sinkRecordParts);
     // Under a term, so that a session has the statement prepared: one message is enough for it to be executed.

@@ -35,6 +35,15 @@ export async function resealCheck(database: Database, cipher: Cipher): Promise<v
     .where(eq(settings.name, name));
 }
 
+/**
+ * Keeps the state's key from being changed until the transaction of `database` ends. Throws `encryption_key_mismatch` if it is another one
+ * than the cipher's by now: what that seals could never be read.
+ */
+export async function holdKey(database: Database, cipher: Cipher): Promise<void> {
+  const [check] = await database.select().from(settings).where(eq(settings.name, name)).for("share");
+  if (check) cipher.open(check.value, associatedData);
+}
+
 async function sealedCheck(database: Database): Promise<string> {
   const rows = await stored(database.select().from(settings).where(eq(settings.name, name)).execute());
   return rows[0]?.value ?? "";

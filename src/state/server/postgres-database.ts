@@ -47,7 +47,7 @@ export async function openPostgresDatabase(url: string, options: PostgresOptions
     ...{ database: databaseOver(sessions), lost: lost.signal },
     shared: {
       forLeases: databaseOver(leaseSessions),
-      listen: () => reachable(() => ServerNotices.open(connection, instance)),
+      listen: (reopened) => reachable(() => ServerNotices.open(connection, instance, reopened)),
       lose: (reason) => lost.abort(reason),
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

@@ -2,8 +2,11 @@
 // again. What was told meanwhile is missed, and so listeners are told to look for themselves.
 // https://www.postgresql.org/docs/current/sql-notify.html
 
+import { drizzle } from "drizzle-orm/postgres-js";
 import type { Sql } from "postgres";
+import type { Reopened } from "../database.ts";
 import type { Notice, Notices } from "../notices.ts";
+import * as schema from "../schema.ts";
 import { requireServiceLock, shareServiceLock } from "./migration-lock.ts";
 import { type StateConnection, StateSession } from "./state-session.ts";
 import { shareUseSql } from "./use-lock.ts";
@@ -34,14 +37,19 @@ export class ServerNotices implements Notices, AsyncDisposable {
   private constructor(
     private readonly connection: StateConnection,
     private readonly instance: string,
+    private readonly reopened: Reopened,
   ) {}
 
   /**
    * Also shows that the state is in use, for as long as it is open. Throws the driver's error, or `invalid_setting` where a service from
-   * before leases works on the state.
+   * before leases works on the state. `reopened` is called with each later session, before that counts as open.
    */
-  static async open(connection: StateConnection, instance: string): Promise<ServerNotices> {
-    const notices = new ServerNotices(connection, instance);
+  static async open(
+    connection: StateConnection,
+    instance: string,
+    reopened: Reopened,
+  ): Promise<ServerNotices> {
+    const notices = new ServerNotices(connection, instance, reopened);
     notices.#session = await notices.#openSession(requireServiceLock);
     notices.#timer = setInterval(() => notices.#watch(), watchMs);
     return notices;
@@ -77,7 +85,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
     await this.#session?.run(async (sql) => await sql`select`).catch(() => this.#drop());
     if (this.#session?.isOpen || this.#isClosed) return;
     // Without the lock this replica works on all the same: its leases keep it apart from others.
-    this.#session = await this.#openSession(shareServiceLock);
+    this.#session = await this.#openSession(shareServiceLock, this.reopened);
     this.#failures = 0;
     this.#tell({ what: "missed" });
   }
@@ -93,7 +101,10 @@ export class ServerNotices implements Notices, AsyncDisposable {
     this.#session = null;
   }
 
-  async #openSession(lock: (sql: Sql) => Promise<unknown>): Promise<StateSession> {
+  async #openSession(
+    lock: (sql: Sql) => Promise<unknown>,
+    opened: Reopened = async () => {},
+  ): Promise<StateSession> {
     const session = await StateSession.open(this.connection, {
       ...{ name: `millrace notices ${this.instance}`, answerMs },
       onNotify: (text) => this.#hear(text),
@@ -109,6 +120,7 @@ export class ServerNotices implements Notices, AsyncDisposable {
         await sql.unsafe(shareUseSql);
         await sql.unsafe(`listen ${channel}`);
       });
+      await session.run((sql) => opened(drizzle(sql, { schema })));
       return session;
     } catch (error) {
       await session[Symbol.asyncDispose]();

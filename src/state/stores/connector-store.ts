@@ -10,6 +10,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, sqlState, stored, uniqueViolation } from "../database.ts";
 import { connectors } from "../schema.ts";
 import type { Cipher } from "../secrets/encryption.ts";
+import { holdKey } from "../secrets/key-check.ts";
 import { fenced } from "./fence.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
@@ -79,7 +80,7 @@ export class ConnectorStore {
     const values = { ...rest, sealedConfig: this.#seal(connector.id, { given }) };
     const sealedCleanup = cleanup && this.#seal(connector.id, cleanup);
     try {
-      await this.#database.insert(connectors).values({ ...values, sealedCleanup });
+      await this.#sealing((database) => database.insert(connectors).values({ ...values, sealedCleanup }));
     } catch (error) {
       if (sqlState(error) !== uniqueViolation) return stored(Promise.reject(error));
       throw new MillraceError(
@@ -122,7 +123,9 @@ export class ConnectorStore {
    */
   async update(id: string, change: ConnectorChange): Promise<void> {
     const values = this.#valuesOf(id, change);
-    await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
+    await stored(
+      this.#sealing((database) => database.update(connectors).set(values).where(eq(connectors.id, id))),
+    );
   }
 
   /**
@@ -135,7 +138,7 @@ export class ConnectorStore {
     decide: (stored: StoredConnector) => ConnectorChange | null,
   ): Promise<StoredConnector | null> {
     const isOne = eq(connectors.id, id);
-    const changed = this.#database.transaction(async (transaction) => {
+    const changed = this.#sealing(async (transaction) => {
       // Rows that refer to it can still be written: its key stays.
       const [row] = await transaction.select().from(connectors).where(isOne).for("no key update");
       if (!row) return null;
@@ -197,6 +200,14 @@ export class ConnectorStore {
       await stored(removeInPieces(this.#database, { connectorId: id, term }, name));
     const remove = (database: Database) => database.delete(connectors).where(eq(connectors.id, id)).execute();
     await stored(fenced(this.#database, { connectorId: id, term, lock: "update" }, remove));
+  }
+
+  /** In a transaction that a change of the key waits for, or that fails behind it. The key is locked before any connector. */
+  #sealing<Result>(work: (database: Database) => PromiseLike<Result>): Promise<Result> {
+    return this.#database.transaction(async (transaction) => {
+      await holdKey(transaction, this.#cipher);
+      return await work(transaction);
+    });
   }
 
   #valuesOf(id: string, { given, cleanup, ...rest }: ConnectorChange) {

@@ -7,8 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StateOptions } from "../../../src/state/open-database.ts";
 import { openState } from "../../../src/state/open-state.ts";
+import { Cipher } from "../../../src/state/secrets/encryption.ts";
 import { keyFileName, makeNextKey } from "../../../src/state/secrets/encryption-key.ts";
 import { rotateKey } from "../../../src/state/secrets/key-rotation.ts";
+import { openPostgresDatabase } from "../../../src/state/server/postgres-database.ts";
+import { ConnectorStore } from "../../../src/state/stores/connector-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { sampleConfig, storedConnector } from "../../support/sample-connector.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
@@ -176,6 +179,59 @@ test("over Postgres no service may work on the state, and none begins to while t
   await slow.query("commit");
   expect(await rotation).toMatchObject({ connectors: 2 });
   expect(await late).toMatchObject({ code: "encryption_key_mismatch" });
+  await expectReadable(withKey(otherKey));
+});
+
+test("over Postgres a replica that was cut off while the key changed stores nothing when it is back, and stops", async () => {
+  await using server = await PostgresServer.start();
+  await using proxy = await TcpProxy.start(server.port);
+  const withKey = (encryptionKey: string, { port }: { readonly port: number } = server) =>
+    options({ databaseUrl: `postgres://postgres@127.0.0.1:${port}/postgres`, encryptionKey });
+  await begin(withKey(oneKey));
+  await using old = await openState(withKey(oneKey, proxy));
+  proxy.refuse(true);
+  proxy.cut();
+  await waitFor("the key changes", () =>
+    rotateKey(withKey(oneKey), otherKey).then(
+      () => true,
+      () => false,
+    ),
+  );
+  proxy.refuse(false);
+  expect(
+    await old.connectors.insert(storedConnector("three")).catch((error: unknown) => error),
+  ).toMatchObject({ code: "encryption_key_mismatch" });
+  await waitFor("it stops", () => old.lost.aborted);
+  expect(old.lost.reason).toMatchObject({ code: "encryption_key_mismatch" });
+  await expectReadable(withKey(otherKey));
+});
+
+test("over Postgres what is stored while the key changes is stored before it, or not at all", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const withKey = (encryptionKey: string) => options({ databaseUrl, encryptionKey });
+  await begin(withKey(oneKey));
+  await using open = await openPostgresDatabase(databaseUrl, { instance: crypto.randomUUID() });
+  const old = new ConnectorStore(open.database, new Cipher(Buffer.from(oneKey, "base64")));
+  await using slow = await server.connect();
+  await slow.query("begin; select from millrace.connectors for update");
+  const rotation = rotateKey(withKey(oneKey), otherKey);
+  await waitFor("the rotation waits", async () => {
+    const rows = await server.query("select from pg_locks where not granted");
+    return rows.length > 0;
+  });
+  const { given } = storedConnector("one");
+  const late = [
+    old.insert(storedConnector("three")),
+    old.update("one", { given }),
+    old.change("two", () => ({ given })),
+  ];
+  const settled = Promise.allSettled(late);
+  await Promise.race([settled, Bun.sleep(500)]);
+  await slow.query("commit");
+  expect(await rotation).toMatchObject({ connectors: 2 });
+  const refused = { status: "rejected", reason: { code: "encryption_key_mismatch" } };
+  expect(await settled).toMatchObject([refused, refused, refused]);
   await expectReadable(withKey(otherKey));
 });
 
