@@ -11,6 +11,8 @@ export interface ViewRow {
   readonly free: string;
   /** When the next lease of another instance ends; null: none. */
   readonly next: number | null;
+  /** A replica was seen in the future: the server's clock was set back, or another server has taken its place. */
+  readonly ahead: boolean;
 }
 
 export interface ReplicaJson {
@@ -45,8 +47,26 @@ export function viewSql(instance: string): SQL {
       ) as free, (
         select min(${msOf(sql`l.ends_at - at.now`)}) from ${leases} l cross join at
         where not ${isFree} and l.holder <> ${instance}::uuid
-      ) as next`;
+      ) as next, exists (select from ${replicas} r cross join at where r.seen_at > at.now) as ahead`;
 }
+
+/**
+ * Counts replicas that were seen in the future as seen now, and lets their leases last as long as any, from now. So one that is dead does not
+ * count as alive until the clock has come that far, and one that lives loses nothing: by its own clock its leases end before that. Waits for
+ * nobody.
+ */
+export const setBackSql = sql`
+  with ahead as (
+    select r.id, r.instance, make_interval(secs => r.lease_ms / 1000.0) as lasting
+    from ${replicas} r where r.seen_at > clock_timestamp() for no key update of r skip locked
+  ), seen as (
+    update ${replicas} r set seen_at = clock_timestamp() from ahead where r.id = ahead.id
+  ), due as (
+    select l.connector_id, ahead.lasting from ${leases} l join ahead on l.holder = ahead.instance
+    order by l.connector_id for no key update of l skip locked
+  )
+  update ${leases} l set ends_at = least(l.ends_at, clock_timestamp() + due.lasting)
+  from due where l.connector_id = due.connector_id`;
 
 /**
  * Removes replicas that were not seen for 10 leases, or a minute, and returns each as `ReplicaJson`. Of two callers, one

@@ -7,7 +7,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { laterVersion, oldestCompatibleSql } from "../migrations.ts";
 import { leases, leaseTerms, replicas } from "../replica-tables.ts";
-import { forgetLostSql, type ReplicaJson, type ViewRow, viewSql } from "./installation-view.ts";
+import { forgetLostSql, type ReplicaJson, setBackSql, type ViewRow, viewSql } from "./installation-view.ts";
 
 /** How many terms of a connector are kept. */
 export const termBound = 100;
@@ -87,7 +87,9 @@ export class LeaseStore {
       insert into ${replicas} as r ${valuesOf(self, null)}
       on conflict (id) do update set ${allOf(replicaColumns)} where r.instance = excluded.instance or (${isDead})
       returning r.id`);
-    if (rows.length === 0) throw idTaken(self.id);
+    if (rows.length > 0) return;
+    await this.#rows(setBackSql);
+    throw idTaken(self.id);
   }
 
   /**
@@ -117,7 +119,11 @@ export class LeaseStore {
 
   /** What there is, as of one moment. */
   async view(self: ReplicaSelf): Promise<InstallationView> {
-    const [row] = await this.#rows<ViewRow>(viewSql(self.instance));
+    let [row] = await this.#rows<ViewRow>(viewSql(self.instance));
+    if (row?.ahead) {
+      await this.#rows(setBackSql);
+      [row] = await this.#rows<ViewRow>(viewSql(self.instance));
+    }
     return {
       replicas: (JSON.parse(row?.replicas ?? "[]") as ReplicaJson[]).map(readReplica),
       free: JSON.parse(row?.free ?? "[]") as FreeLease[],

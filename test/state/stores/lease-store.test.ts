@@ -122,6 +122,35 @@ test("a lease that has ended is another's to take, under the next term; its last
   expect(Date.now() - Number(log[1]?.takenAt)).toBeWithin(-5_000, 30_000);
 });
 
+test("when the server's clock was set back, a dead holder keeps its lease for no longer than that lasts, and a living one keeps it", async () => {
+  await given("shop");
+  const [a, b] = [await joined("a"), await joined("b")];
+  await store.take(a, ["shop"]);
+  await passed(-3_600);
+  const { nextEndMs, replicas } = await store.view(b);
+  expect(nextEndMs).toBeWithin(55_000, 60_001);
+  expect(replicas.map(({ isAlive }) => isAlive)).toEqual([true, true]);
+  expect(await store.take(b, ["shop"])).toEqual(new Map());
+  expect(await store.renew(a, null)).toEqual(new Map([["shop", 1]]));
+  await passed(-3_600);
+  await store.renew(b, null);
+  await store.view(b);
+  await passed(61);
+  expect((await store.view(b)).replicas.map(({ isAlive }) => isAlive)).toEqual([false, false]);
+  expect(await store.take(b, ["shop"])).toEqual(new Map([["shop", 2]]));
+});
+
+test("when the server's clock was set back, a dead replica's id is taken over after a lease", async () => {
+  await given("shop");
+  const first = await joined("a");
+  await store.take(first, ["shop"]);
+  await passed(-3_600);
+  const second = replica("a");
+  await expect(store.join(second)).rejects.toMatchObject({ code: "invalid_setting" });
+  await passed(61);
+  await store.join(second);
+});
+
 test("a lease that has ended, and that nobody took, is renewed under its term", async () => {
   await given("shop");
   const a = await joined("a");
