@@ -12,16 +12,26 @@ import { oneLine } from "./text-table.ts";
 /** Keys without a row that are printed. */
 const maxPrinted = 10;
 
-/** Without `watch` it returns when the task is created. Throws when it has failed, or a key has no row. */
+export interface ReplayFlags {
+  readonly all?: boolean;
+  readonly watch?: boolean;
+}
+
+/**
+ * The whole table is sent only where `all` says so: a list of keys that came out empty must not send it. Without `watch` it returns when the
+ * task is created. Throws when it has failed, or a key has no row.
+ */
 export async function replayRows(
   context: CommandContext,
   connector: string,
   table: string,
   keys: readonly string[],
-  watch: boolean,
+  { all = false, watch = false }: ReplayFlags,
 ): Promise<void> {
   const { client, terminal, json } = context;
-  const given = keys.length > 0 ? { keys: parseKeys(keys) } : {};
+  if (all === keys.length > 0)
+    throw new CommandFailure("Name the keys of the rows, or send the whole table with --all; not both.");
+  const given = all ? {} : { keys: parseKeys(keys) };
   const Replay = { ...parseTableName(table), ...given };
   const { body } = await client.call<Task>("POST", tasksPath(connector), { Replay });
   const tasks = watch ? await untilOver(context, connector, [body]) : [body];
@@ -53,9 +63,7 @@ export function replayLines(task: Task): readonly string[] {
 /** Each is JSON: an object. The service checks its values. Throws CommandFailure. */
 export function parseKeys(texts: readonly string[]): readonly GivenKey[] {
   if (texts.length > maxReplayKeys)
-    throw new CommandFailure(
-      `At most ${maxReplayKeys} rows can be named; without keys the whole table is sent.`,
-    );
+    throw new CommandFailure(`At most ${maxReplayKeys} rows can be named; --all sends the whole table.`);
   return texts.map((text) => {
     const key = parsed(text);
     if (typeof key === "object" && key !== null && !Array.isArray(key)) return key as GivenKey;

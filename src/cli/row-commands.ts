@@ -1,7 +1,7 @@
 // The commands about rows and messages: comparing, sending again, explaining, and what is parked. Their arguments and help.
 
 import type { Command } from "commander";
-import { access, addTo, type CommonFlags, run, type WatchFlags } from "./command-frame.ts";
+import { access, addTo, type CommonFlags, run } from "./command-frame.ts";
 import { explainRow } from "./explain-command.ts";
 import {
   type ListFlags,
@@ -10,7 +10,7 @@ import {
   type SelectionFlags,
   showParked,
 } from "./parked-commands.ts";
-import { replayRows } from "./replay-command.ts";
+import { type ReplayFlags, replayRows } from "./replay-command.ts";
 import { type VerifyFlags, verifyTables } from "./verify-command.ts";
 
 const parkedHelp = `
@@ -92,9 +92,13 @@ function addReplay(program: Command): void {
     "replay <connector> <table> [keys...]",
     "Sends rows to a webhook or Kafka again, as they are now.",
   )
+    .option("--all", "the whole table")
     .option("-w, --watch", "wait for the result; the exit code is 1 if a key has no row")
-    .addHelpText("after", `\nA key is JSON: '{"id": 7}'. Without keys the whole table is sent.\n${access}`)
-    .action((connector: string, table: string, keys: string[], flags: WatchFlags) =>
-      run(flags, (context) => replayRows(context, connector, table, keys, flags.watch ?? false)),
+    .addHelpText(
+      "after",
+      `\nA key is JSON: '{"id": 7}'. A task that has begun to send cannot be cancelled.\n${access}`,
+    )
+    .action((connector: string, table: string, keys: string[], flags: CommonFlags & ReplayFlags) =>
+      run(flags, (context) => replayRows(context, connector, table, keys, flags)),
     );
 }

@@ -57,6 +57,26 @@ test("a row is named by its key, and the task tells what was sent", async () => 
   expect((await textOf(tasks.page)).replaceAll(/\s/g, " ")).toContain("1 row sent, 1 key without a row");
 });
 
+test("the whole table is sent only where that is chosen, by a button that warns", async () => {
+  await using opened = await open("tables");
+  const { page } = opened;
+  const before = rowsOf(receiver, "orders").length;
+  await press(page, '[aria-label="Send again: public.orders"]');
+  await page.waitForSelector("dialog[open]");
+  await press(page, "dialog .button.primary");
+  await waitFor("what is missing", async () => (await textOf(page, "dialog")).includes("Write the key"));
+  const tasks = async () => (await stage.api.call<unknown[]>("GET", "/api/v1/connectors/hooks/tasks")).length;
+  const asked = await tasks();
+  await press(page, 'dialog [name="whole"]');
+  await page.waitForSelector("dialog .button.danger");
+  expect(await page.$("dialog .button.primary")).toBeNull();
+  expect(await textOf(page, "dialog .button.danger")).toBe("Send the whole table");
+  expect(await tasks()).toBe(asked);
+  await press(page, "dialog .button.danger");
+  await waitFor("all rows", () => rowsOf(receiver, "orders").length === before + 2);
+  expect(opened.complaints).toEqual([]);
+});
+
 test("tables and tasks break no rule of access, and fit on a phone", async () => {
   for (const tab of ["tables", "tasks"])
     await holdsInEveryLook(

@@ -90,7 +90,7 @@ test("rows are sent by their keys, and the task and the command tell which have 
     as_of_lsn: expect.stringMatching(/^[0-9A-F]+\/[0-9A-F]+$/),
   });
   expect(rowsOf(receiver, "orders").slice(before)).toMatchObject([{ id: 7, v: "v7" }]);
-  const all = await run("replay", "shop", "public.orders", "--watch");
+  const all = await run("replay", "shop", "public.orders", "--all", "--watch");
   expect(all).toMatchObject({ code: 0, out: expect.stringContaining("200 rows sent again") });
   const some = await run("replay", "shop", "orders", '{"id": 8}', '{"id": 8888}', "--watch");
   expect(some.code).toBe(1);
