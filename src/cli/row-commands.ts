@@ -79,7 +79,10 @@ function addVerify(program: Command): void {
   addTo(program, "verify <connector> [table]", "Compares tables at a Postgres sink with their source, now.")
     .option("--repair <how>", "dry-run: show SQL for what differs; apply: mend exactly the rows that differ")
     .option("--sample <percent>", "compare so many percent of the rows only")
-    .option("-w, --watch", "wait for the result; the exit code is 1 if something differs")
+    .option(
+      "-w, --watch",
+      "wait for the result; the exit code is 1 if something differs, or was not compared",
+    )
     .addHelpText("after", access)
     .action((connector: string, table: string | undefined, flags: CommonFlags & VerifyFlags) =>
       run(flags, (context) => verifyTables(context, connector, table, flags)),

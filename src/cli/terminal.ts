@@ -1,10 +1,12 @@
-// Where a command writes its output.
+// Where a command writes its output, and its warnings.
 
 import type { ServiceClient } from "./service-client.ts";
 import { plainLines } from "./text-table.ts";
 
 export interface Terminal {
   print(text: string): void;
+  /** To standard error: what a program that reads the output must not take for a part of it. */
+  warn(text: string): void;
   /** Characters in a line. */
   readonly width: number;
   /** Replaces the lines that were painted last; null: the output is no terminal. */
@@ -24,7 +26,7 @@ export function printJson(terminal: Terminal, value: unknown): void {
   terminal.print(JSON.stringify(value, null, 2).replaceAll(/[\u007f-\u009f]/g, escaped));
 }
 
-/** Standard output. */
+/** Standard output and standard error. */
 export function ownTerminal(): Terminal {
   const { isTTY, columns, rows } = process.stdout;
   let painted = 0;
@@ -37,6 +39,7 @@ export function ownTerminal(): Terminal {
   };
   return {
     print: (text) => console.log(plainLines(text)),
+    warn: (text) => console.error(plainLines(text)),
     // A terminal that does not know its size reports 0.
     width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY,
     repaint: isTTY ? repaint : null,

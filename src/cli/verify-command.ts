@@ -1,6 +1,6 @@
 // The `verify` command: compares tables at the sink with their source. Its exit code tells whether something differs.
 
-import type { TableStatuses } from "../connector/table-status.ts";
+import type { TableState, TableStatus, TableStatuses } from "../connector/table-status.ts";
 import { type Task, type VerifySpec, verifyResultOf } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
@@ -20,7 +20,19 @@ const repairs: Readonly<Record<string, VerifySpec["repair"]>> = { "dry-run": "Dr
 /** Keys that are printed of each table. */
 const maxPrinted = 10;
 
-/** `table` undefined: all tables that are streamed. Without `watch` it returns when the tasks are created. Throws when something differs. */
+/** Why a table that the connector takes cannot be compared now. */
+const whyNot: Readonly<Record<Exclude<TableState, "Streaming" | "Excluded">, string>> = {
+  Waiting: "it waits to be copied",
+  Copying: "it is being copied",
+  Resuming: "it waits for the comparison after a lost slot",
+  SetAside: "it is set aside",
+  Unreadable: "the source does not let it be read",
+};
+
+/**
+ * `table` undefined: all tables that are streamed; the others of the connector are named. Without `watch` it returns when the tasks are created.
+ * Throws when something differs, or could not be compared.
+ */
 export async function verifyTables(
   context: CommandContext,
   connector: string,
@@ -29,7 +41,10 @@ export async function verifyTables(
 ): Promise<void> {
   const { terminal, json } = context;
   const how = { repair: repairOf(repair), ...percentOf(sample) };
-  const named = table === undefined ? await streamedTables(context, connector) : [parseTableName(table)];
+  const { named, left } =
+    table === undefined
+      ? await streamedTables(context, connector)
+      : { named: [parseTableName(table)], left: 0 };
   const created: Task[] = [];
   for (const name of named) {
     const spec = { ...name, ...how };
@@ -39,28 +54,39 @@ export async function verifyTables(
   const tasks = watch ? await untilOver(context, connector, created) : created;
   if (json) printJson(terminal, tasks);
   else for (const line of tasks.flatMap(linesOf)) terminal.print(oneLine(line));
-  if (watch) requireEqual(tasks);
+  if (watch) requireEqual(tasks, left);
 }
 
-async function streamedTables({ client }: CommandContext, connector: string) {
+/** `left`: how many of the connector's tables cannot be compared now. */
+async function streamedTables({ client, terminal }: CommandContext, connector: string) {
   const { body } = await client.call<TableStatuses>("GET", `${connectorPath(connector)}/tables`);
   const streamed = body.tables.filter(({ state }) => state === "Streaming");
+  const left = body.tables.flatMap((table) => notCompared(table) ?? []);
+  for (const line of left) terminal.warn(oneLine(line));
   if (streamed.length === 0) throw new CommandFailure(`No table of ${connector} is known to be streamed.`);
-  return streamed.map(({ schema, name }) => ({ schema, name }));
+  return { named: streamed.map(({ schema, name }) => ({ schema, name })), left: left.length };
 }
 
-function requireEqual(tasks: readonly Task[]): void {
+/** Null: it is compared, or is none of the connector's. */
+function notCompared({ schema, name, state }: TableStatus): string | null {
+  if (state === "Streaming" || state === "Excluded") return null;
+  return `${schema}.${name}: not compared, ${whyNot[state]}`;
+}
+
+/** `left`: tables that were not compared. */
+function requireEqual(tasks: readonly Task[], left: number): void {
   const failed = tasks.filter(({ state }) => state !== "Done");
   const differing = tasks
     .map(verifyResultOf)
     .filter((result) => result && result.missing + result.extra + result.changed > 0);
-  if (failed.length > 0) {
-    throw new CommandFailure(
-      failed.map(({ state, reason, spec }) => `${nameOf(spec)}: ${reason ?? state}`).join("\n"),
-    );
-  }
-  if (differing.length > 0)
-    throw new CommandFailure(`${differing.length} of ${tasks.length} tables differed from their source.`);
+  const problems = [
+    ...failed.map(({ state, reason, spec }) => `${nameOf(spec)}: not compared, ${reason ?? state}`),
+    ...(differing.length > 0
+      ? [`${differing.length} of ${tasks.length} tables differed from their source.`]
+      : []),
+    ...(left > 0 ? [`Not compared: ${left} of ${tasks.length + left} tables of the connector.`] : []),
+  ];
+  if (problems.length > 0) throw new CommandFailure(problems.join("\n"));
 }
 
 /** Pure. */

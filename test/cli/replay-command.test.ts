@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { parseKeys, replayLines, replayRows } from "../../src/cli/replay-command.ts";
-import { ServiceClient } from "../../src/cli/service-client.ts";
 import { maxReplayKeys } from "../../src/connector/replay.ts";
 import type { Task } from "../../src/connector/task.ts";
+import { commandRig } from "../support/command-rig.ts";
 
 const task = (more: Partial<Task> = {}): Task => ({
   ...{ id: "t1", state: "Pending", created_at: "2026-01-01T00:00:00.000Z", attempt: 0 },
@@ -10,26 +10,20 @@ const task = (more: Partial<Task> = {}): Task => ({
   ...more,
 });
 
-/** What a service is asked for by the command. */
-async function asked(keys: readonly string[], flags: { readonly all?: boolean }): Promise<unknown[]> {
-  const bodies: unknown[] = [];
-  const access = { url: "http://127.0.0.1:1", username: null, password: null, token: null };
-  const client = new ServiceClient(access, async (request) => {
-    bodies.push(await request.json());
-    return Response.json(task());
-  });
-  const terminal = { print: () => {}, width: 80, repaint: null };
-  const failure = await replayRows({ client, terminal, json: false }, "orders", "public.orders", keys, flags)
-    .then(() => null)
-    .catch((error: Error) => error.message);
-  return failure === null ? bodies : [failure, ...bodies];
+/** What a service is asked for by the command, or why nothing is. */
+async function asked(keys: readonly string[], flags: { readonly all?: boolean }): Promise<unknown> {
+  const { context, requests } = commandRig(() => Response.json(task()));
+  const failure = await replayRows(context, "orders", "public.orders", keys, flags).catch(
+    ({ message }) => message,
+  );
+  return failure ?? requests.map(({ body }) => body);
 }
 
 test("a list of keys that is empty sends nothing: the whole table needs a word of its own", async () => {
   const Replay = { schema: "public", name: "orders" };
-  const refusal = ["Name the keys of the rows, or send the whole table with --all; not both."];
-  expect(await asked([], {})).toEqual(refusal);
-  expect(await asked(['{"id": 7}'], { all: true })).toEqual(refusal);
+  const refusal = "Name the keys of the rows, or send the whole table with --all; not both.";
+  expect(await asked([], {})).toBe(refusal);
+  expect(await asked(['{"id": 7}'], { all: true })).toBe(refusal);
   expect(await asked(['{"id": 7}'], {})).toEqual([{ Replay: { ...Replay, keys: [{ id: 7 }] } }]);
   expect(await asked([], { all: true })).toEqual([{ Replay }]);
 });

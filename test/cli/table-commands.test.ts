@@ -32,7 +32,7 @@ test("what is to be run at the sink comes whole, in lines of its own", async () 
   const context = (tables: readonly TableStatus[], json: boolean) =>
     ({
       client: { call: async () => ({ body: { tables } }) },
-      terminal: { print: (text: string) => printed.push(text), width: 40, repaint: null },
+      terminal: { print: (text: string) => printed.push(text), warn: () => {}, width: 40, repaint: null },
       json,
     }) as unknown as CommandContext;
   await listTables(context([aside], false), "orders");
