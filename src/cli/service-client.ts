@@ -17,6 +17,9 @@ export interface ServiceAccess {
   readonly token: string | null;
 }
 
+/** How long a command that waits bears that the service is away, as while it is upgraded, and how often it asks then. */
+const patience = { forMs: 60_000, everyMs: 1_000 };
+
 export const defaultUrl = "http://127.0.0.1:3000";
 const answerMs = 120_000;
 
@@ -59,28 +62,35 @@ export interface Answer<Body> {
   readonly body: Body;
 }
 
+interface AnsweredText {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** Of the service without its state, and of what stands before it. */
+const awayStatuses: readonly number[] = [502, 503, 504];
+
 export class ServiceClient {
   /** `send`: lets the service call its own routes. */
   constructor(
     private readonly access: ServiceAccess,
     private readonly send: (request: Request) => Promise<Response> = (request) => fetch(request),
+    private readonly whileAway = patience,
   ) {}
 
   /** Sends a request; `body` becomes JSON. Throws CommandFailure with the problem's text, or when nothing answers. */
   async call<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
-    const { status, text } = await this.#fetch(method, `api/v1/${path}`, body);
-    requireSuccess(status, text);
-    if (text === "") return { status, body: null as Body };
-    try {
-      return { status, body: JSON.parse(text) as Body };
-    } catch {
-      throw problem(status, text);
-    }
+    return answerOf(await this.#fetch(method, `api/v1/${path}`, body));
   }
 
-  /** Whether a GET finds something. Throws as `call` does. */
+  /** What a GET of a command that waits finds: the service may be away for a minute. Throws as `call` does. */
+  async poll<Body>(path: string): Promise<Body> {
+    return answerOf<Body>(await this.#fetchPatiently(`api/v1/${path}`)).body;
+  }
+
+  /** Whether a GET finds something; the service may be away for a minute. Throws as `call` does. */
   async finds(path: string): Promise<boolean> {
-    const { status, text } = await this.#fetch("GET", `api/v1/${path}`, undefined);
+    const { status, text } = await this.#fetchPatiently(`api/v1/${path}`);
     if (status === 404) return false;
     requireSuccess(status, text);
     return true;
@@ -92,11 +102,22 @@ export class ServiceClient {
     return status === 200 ? null : problem(status, text).message;
   }
 
-  async #fetch(
-    method: string,
-    path: string,
-    body: unknown,
-  ): Promise<{ readonly status: number; readonly text: string }> {
+  async #fetchPatiently(path: string): Promise<AnsweredText> {
+    const { forMs, everyMs } = this.whileAway;
+    const deadline = performance.now() + forMs;
+    while (true) {
+      const isLast = performance.now() > deadline;
+      try {
+        const response = await this.#fetch("GET", path, undefined);
+        if (isLast || !awayStatuses.includes(response.status)) return response;
+      } catch (error) {
+        if (isLast) throw error;
+      }
+      await Bun.sleep(everyMs);
+    }
+  }
+
+  async #fetch(method: string, path: string, body: unknown): Promise<AnsweredText> {
     const { url } = this.access;
     try {
       const request = new Request(`${url}/${path}`, {
@@ -132,6 +153,17 @@ function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const isRefused = /ECONNREFUSED|ConnectionRefused/.test(`${text} ${(error as { code?: unknown })?.code}`);
   return isRefused ? "nothing listens there (ECONNREFUSED)" : text.replace(/[.?]+$/, "");
+}
+
+/** Throws CommandFailure with the problem's text. */
+function answerOf<Body>({ status, text }: AnsweredText): Answer<Body> {
+  requireSuccess(status, text);
+  if (text === "") return { status, body: null as Body };
+  try {
+    return { status, body: JSON.parse(text) as Body };
+  } catch {
+    throw problem(status, text);
+  }
 }
 
 function requireSuccess(status: number, text: string): void {

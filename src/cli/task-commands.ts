@@ -1,5 +1,6 @@
 // The `tasks` commands. Each prints its outcome, or throws CommandFailure.
 
+import type { GivenConnector } from "../connector/connector.ts";
 import type { Task } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
@@ -8,6 +9,8 @@ import { isOver, loggedLine, taskTable, watchedLines } from "./task-lines.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
 
 const pollMs = 500;
+/** While all tasks wait, how often their connector is looked at. */
+const lookMs = 5_000;
 
 export interface SnapshotFlags {
   readonly truncate?: boolean;
@@ -71,28 +74,61 @@ async function watchTasks(context: CommandContext, connector: string, first: rea
   }
 }
 
-/** Shows how far the tasks are. Returns them when all are over. */
+/**
+ * Shows how far the tasks are. Returns them when all are over. Throws CommandFailure when the service no longer tells, or when they wait for a
+ * connector that stands: they would wait until somebody starts it.
+ */
 export async function untilOver(
   context: CommandContext,
   connector: string,
   first: readonly Task[],
 ): Promise<readonly Task[]> {
-  const { terminal, json } = context;
+  const { client } = context;
+  const show = progressOf(context);
   let tasks = first;
-  let printed = new Map<string, Task>();
-  while (true) {
-    if (!json && terminal.repaint) terminal.repaint(watchedLines(tasks, terminal.width));
-    else if (!json) {
-      for (const task of tasks) {
-        const line = loggedLine(task, printed.get(task.id));
-        if (line !== null) terminal.print(line);
+  let nextLook = performance.now() + lookMs;
+  try {
+    while (true) {
+      show(tasks);
+      if (tasks.every(isOver)) return tasks;
+      if (performance.now() > nextLook && tasks.every((task) => isOver(task) || task.state === "Pending")) {
+        requireGoing(await client.poll<GivenConnector>(connectorPath(connector)));
+        nextLook = performance.now() + lookMs;
       }
-      printed = new Map(tasks.map((task) => [task.id, task]));
+      await Bun.sleep(pollMs);
+      const poll = (task: Task) => client.poll<Task>(taskPath(connector, task.id));
+      tasks = await Promise.all(tasks.map((task) => (isOver(task) ? task : poll(task))));
     }
-    if (tasks.every(isOver)) return tasks;
-    await Bun.sleep(pollMs);
-    tasks = await Promise.all(tasks.map((task) => (isOver(task) ? task : one(context, connector, task.id))));
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    const open = tasks.filter((task) => !isOver(task)).map(({ id }) => id);
+    const how = `Not over: ${open.join(", ")}. To go on watching: millrace tasks list ${connector} --watch`;
+    throw new CommandFailure(`${error.message}\n${how}`, error.exitCode);
   }
+}
+
+/** Paints the tasks; where nothing can be painted, it prints what has changed. */
+function progressOf({ terminal, json }: CommandContext): (tasks: readonly Task[]) => void {
+  let printed = new Map<string, Task>();
+  return (tasks) => {
+    if (json) return;
+    if (terminal.repaint) return terminal.repaint(watchedLines(tasks, terminal.width));
+    for (const task of tasks) {
+      const line = loggedLine(task, printed.get(task.id));
+      if (line !== null) terminal.print(line);
+    }
+    printed = new Map(tasks.map((task) => [task.id, task]));
+  };
+}
+
+/** Throws when the connector carries out no task before somebody acts. */
+function requireGoing({ connector: { id }, status: { state, status } }: GivenConnector): void {
+  if (status.failed)
+    throw new CommandFailure(`${id} has failed, and its tasks wait: ${status.failed.reason}`);
+  if (state.disabled)
+    throw new CommandFailure(`${id} is disabled, and its tasks wait until it no longer is.`);
+  if (state.shutdown)
+    throw new CommandFailure(`${id} is stopped, and its tasks wait: millrace connectors start ${id}`);
 }
 
 async function all({ client }: CommandContext, connector: string): Promise<readonly Task[]> {

@@ -19,12 +19,12 @@ export interface CommandRig {
 /** `answer`: of the request, the `count`th of all from 1. Null: nothing listens. */
 export function commandRig(
   answer: (request: AskedRequest, count: number) => Response | null,
-  json = false,
+  whileAway = { forMs: 0, everyMs: 1 },
 ): CommandRig {
   const requests: AskedRequest[] = [];
   const [printed, warned]: [string[], string[]] = [[], []];
   const access = { url: "http://service", username: null, password: null, token: null };
-  const client = new ServiceClient(access, async (request) => {
+  const send = async (request: Request) => {
     const path = new URL(request.url).pathname.replace("/api/v1/", "");
     const text = await request.text();
     const asked = { call: `${request.method} ${path}`, body: text === "" ? null : JSON.parse(text) };
@@ -32,12 +32,13 @@ export function commandRig(
     const response = answer(asked, requests.length);
     if (!response) throw Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
     return response;
-  });
+  };
+  const client = new ServiceClient(access, send, whileAway);
   const terminal = {
     print: (text: string) => void printed.push(text),
     warn: (text: string) => void warned.push(text),
     width: Number.POSITIVE_INFINITY,
     repaint: null,
   };
-  return { context: { client, terminal, json }, requests, printed, warned };
+  return { context: { client, terminal, json: false }, requests, printed, warned };
 }
