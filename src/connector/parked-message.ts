@@ -56,6 +56,10 @@ export const ParkedListSchema = strictObject({
   next: Type.Union([Type.String(), Type.Null()], {
     description: "`after` of the next page; null: this is the last one.",
   }),
+  total: Type.Integer({ minimum: 0, description: "Messages of all pages." }),
+  as_of: timestamp(
+    "When they were counted. As `before` of what is sent again or discarded, it leaves out what is parked later.",
+  ),
 });
 export type ParkedList = Static<typeof ParkedListSchema>;
 

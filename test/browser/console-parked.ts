@@ -105,6 +105,28 @@ test("whoever may only read sees the list, and no action or body", async () => {
   expect(opened.complaints.filter((text) => !/status of 401/.test(text))).toEqual([]);
 }, 60_000);
 
+test("a discard of all names their number, and leaves what is parked meanwhile", async () => {
+  stage.refused = /bad/;
+  await stage.write("truncate orders");
+  await stage.parkRows("bulk");
+  await using opened = await stage.open("bulk", "parked");
+  const { page } = opened;
+  const title = async () => (await textOf(page, "dialog h2")).replaceAll(/\s/g, " ");
+  await waitFor("the list", async () => (await items(page)).length === 3);
+  await press(page, ".row.apart .button.danger");
+  await page.waitForSelector("dialog[open]");
+  expect(await title()).toBe("Discard 3 messages");
+  await stage.write("insert into orders values (10, 'bad jam')");
+  await waitFor("one more", async () => (await stage.parked("bulk")).length === 4);
+  // The page has asked for the list again meanwhile: the question stays the one that was asked.
+  await waitFor("the list behind the question", async () => (await items(page)).length === 4);
+  expect(await title()).toBe("Discard 3 messages");
+  await press(page, "dialog .button.danger");
+  await waitFor("the list", async () => (await items(page)).length === 1);
+  expect((await stage.parked("bulk")).map(({ keys }) => keys)).toEqual([[{ id: 10 }]]);
+  expect(opened.complaints).toEqual([]);
+});
+
 test("a connector to Kafka has the tab, too, and the one for rows", async () => {
   const connection = { ...stage.server.connection("shop"), ssl_mode: "Prefer" };
   await stage.console.api.createConnector("messages", {

@@ -167,8 +167,8 @@ test("what is parked of a connector", async () => {
   const connector = v1.connectors({ connector_id: "parking" });
   await connector.post({ id: "parking", source: source(), sink: sink(), disabled: true });
   expect(seen(await connector.parked.get({ query: { limit: "10" } })).data).toEqual({
-    parked: [],
-    next: null,
+    ...{ parked: [], next: null, total: 0 },
+    as_of: expect.any(String),
   });
   expect(seen(await connector.parked.retry.post({})).data).toEqual({ count: 0 });
   const selection = { schema: "public", before: "2026-01-31T12:00:00+01:00" };

@@ -50,17 +50,27 @@ export class ParkedMessages {
   /** In the order in which they were parked. */
   async list(connectorId: string, request: ParkedPageRequest): Promise<ParkedList> {
     const { after, limit, schema, table, isDiscarded } = request;
+    const all = sql`from ${parkedMessages}
+      where connector_id = ${connectorId} and state = ${isDiscarded ? "discarded" : "parked"}
+      ${named("schema_name", schema)} ${named("table_name", table)}`;
+    const [count] = await stored(
+      rowsOf<{ total: number; at: number }>(
+        this.database,
+        sql`select count(*)::float8 as total, ${ms("statement_timestamp()")} as at ${all}`,
+      ),
+    );
     const rows = await stored(
       rowsOf<Row>(
         this.database,
-        sql`select ${columns} from ${parkedMessages}
-          where connector_id = ${connectorId} and state = ${isDiscarded ? "discarded" : "parked"}
-          and sequence > ${after ?? "0"}::bigint ${named("schema_name", schema)} ${named("table_name", table)}
+        sql`select ${columns} ${all} and sequence > ${after ?? "0"}::bigint
           order by ${parkedMessages.sequence} limit ${limit + 1}::int`,
       ),
     );
     const page = rows.slice(0, limit);
-    return { parked: page.map(shown), next: rows.length > limit ? page.at(-1)!.sequence : null };
+    return {
+      ...{ parked: page.map(shown), next: rows.length > limit ? page.at(-1)!.sequence : null },
+      ...{ total: count!.total, as_of: time(count!.at) },
+    };
   }
 
   /** Null: it is neither parked nor discarded. `withBody`: also what was sent. */

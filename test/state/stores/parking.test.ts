@@ -135,8 +135,21 @@ for (const kind of databaseKinds) {
         after = next;
       }
       expect(seen).toEqual(Array.from({ length: 25 }, (_, n) => idOf(n)));
-      const { parked } = await state.parked.list("pages", { ...page, table: tables[0]! });
-      expect(parked.length).toBe(13);
+      const { parked, total } = await state.parked.list("pages", { ...page, table: tables[0]!, limit: 2 });
+      expect([parked.length, total]).toEqual([2, 13]);
+    });
+
+    test("what was parked since a list was made is left alone by what is asked of that list", async () => {
+      const { park } = await connector("since");
+      await park(message(1), message(2));
+      await Bun.sleep(5);
+      const { total, as_of: before } = await state.parked.list("since", { ...page, limit: 1 });
+      expect(total).toBe(2);
+      await Bun.sleep(5);
+      await park(message(3, { hashes: [3] }));
+      expect(await state.parked.ask("since", { before })).toBe(2);
+      expect(await state.parked.discard("since", { before }, "ann")).toBe(2);
+      expect((await state.parked.list("since", page)).parked.map(({ id }) => id)).toEqual([idOf(3)]);
     });
 
     test("what is asked for is told until it was tried, and attempts are kept", async () => {

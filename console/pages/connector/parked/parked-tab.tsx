@@ -8,12 +8,18 @@ import { Button } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/confirm.tsx";
 import { Failure, ReadOnlyNote } from "../../../parts/notice.tsx";
 import { useLoaded } from "../../../store/use-loaded.ts";
+import { plural } from "../../../text/numbers.ts";
+import { exact } from "../../../text/times.ts";
 import { keyWords, ParkedItem } from "./parked-item.tsx";
 
 const pageSize = 50;
 const everyMs = 3_000;
 
-type Wish = { readonly what: "retry" | "discard"; readonly message: Parked | null };
+/** Of one message, or of all that its reader could know of. */
+type Wish = { readonly what: "retry" | "discard" } & (
+  | { readonly message: Parked }
+  | { readonly message: null; readonly total: number; readonly before: string }
+);
 
 /** What was refused, a page at a time, and what can be done with it. */
 export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
@@ -28,6 +34,8 @@ export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
   const { data, error, reload } = useLoaded(load, [id, after], everyMs);
   const canAct = access === "Full";
   const hasAny = data !== null && data.parked.length > 0;
+  const askForAll = (what: Wish["what"]) =>
+    data && setWish({ what, message: null, total: data.total, before: data.as_of });
   return (
     <section class="stack" aria-labelledby="parked-title">
       <div class="row apart">
@@ -38,8 +46,8 @@ export function ParkedTab({ entry }: { readonly entry: GivenConnector }) {
         {!canAct && <ReadOnlyNote />}
         {canAct && hasAny && (
           <div class="row">
-            <Button onClick={() => setWish({ what: "retry", message: null })}>Send all again</Button>
-            <Button kind="danger" onClick={() => setWish({ what: "discard", message: null })}>
+            <Button onClick={() => askForAll("retry")}>Send all again</Button>
+            <Button kind="danger" onClick={() => askForAll("discard")}>
               Discard all
             </Button>
           </div>
@@ -76,21 +84,32 @@ interface ParkedDialogProps {
   readonly onClose: () => void;
 }
 
-function ParkedDialog({ entry, wish: { what, message }, onDone, onClose }: ParkedDialogProps) {
+function ParkedDialog({ entry, wish, onDone, onClose }: ParkedDialogProps) {
+  const { what, message } = wish;
   const { api } = useConsole();
   const { connector, status } = entry;
   const run = async () => {
     const all = api.connectors({ connector_id: connector.id }).parked;
-    const one = message && all({ parked_id: message.id });
-    if (one) await answer(what === "retry" ? one.retry.post() : one.discard.post());
-    else await answer(what === "retry" ? all.retry.post({}) : all.discard.post({}));
+    if (wish.message === null) {
+      const { before } = wish;
+      await answer(what === "retry" ? all.retry.post({ before }) : all.discard.post({ before }));
+    } else {
+      const one = all({ parked_id: wish.message.id });
+      await answer(what === "retry" ? one.retry.post() : one.discard.post());
+    }
     onDone();
   };
-  const object = message ? "this message" : "all that is parked";
+  const object = wish.message ? "this message" : plural(wish.total, "message");
   const isIdle = status.state.shutdown || status.state.disabled || status.status.failed;
-  const named = message && (
+  const named = wish.message ? (
     <p>
-      <TableName schema={message.schema} name={message.table} /> <code>{keyWords(message)}</code>
+      <TableName schema={wish.message.schema} name={wish.message.table} />{" "}
+      <code>{keyWords(wish.message)}</code>
+    </p>
+  ) : (
+    <p>
+      All of {connector.id}, of every table, that was parked before {exact(Date.parse(wish.before))}, also
+      what is about to be sent again. What is parked later stays.
     </p>
   );
   if (what === "discard")
