@@ -181,7 +181,7 @@ export class DeliverySession {
     this.#transport.passed?.(passedBy(record), hasStream(record));
     this.#transport.replaysUntil?.(record.reached);
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
-    return standing(record);
+    return standing(record, this.#transport.keptReach);
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {

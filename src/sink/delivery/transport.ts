@@ -3,6 +3,7 @@
 // record (Kafka's transactions).
 
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
+import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
@@ -76,6 +77,8 @@ export interface Transport {
   passed?(checkpoint: Checkpoint, areCopiesOpen: boolean): void;
   /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
   replaysUntil?(position: Position | null): void;
+  /** Once the record is loaded: what an earlier run has kept of the stream, to send it later, was committed before this place. Absent: nothing. */
+  readonly keptReach?: Lsn;
   /** Requests that have the row and are not delivered. Absent: the transport does not tell. */
   find?(question: RowQuestion): readonly OpenRequest[];
   /** Begins nothing new. Returns when what is under way has ended, or `signal` aborts it. */

@@ -2,6 +2,7 @@
 // together. Without them, messages are reported once brokers have them, and the record is in the service's state.
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
@@ -232,6 +233,10 @@ class KafkaTransport implements Transport {
 
   passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
     this.#set?.passed(checkpoint, areCopiesOpen);
+  }
+
+  get keptReach(): Lsn {
+    return this.#set?.parking.entries.reach ?? zeroLsn;
   }
 
   find(question: RowQuestion): readonly OpenRequest[] {

@@ -3,21 +3,26 @@
 
 import { afterEach, beforeEach, expect, mock, spyOn, test } from "bun:test";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
+import { reachOf } from "../../../src/change/checkpoint.ts";
 import type { Lsn } from "../../../src/change/lsn.ts";
 import { AddressResolver } from "../../../src/connection/egress.ts";
+import type { SavedRecord } from "../../../src/connector/saved-record.ts";
 import { DeliverySession } from "../../../src/sink/delivery/delivery-session.ts";
 import { LineServer } from "../../../src/sink/delivery/line/line-server.ts";
 import { createMessageSink } from "../../../src/sink/delivery/message-sink.ts";
+import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { kafkaTransport } from "../../../src/sink/kafka/kafka-transport.ts";
 import { ProducerSession } from "../../../src/sink/kafka/produce/producer-session.ts";
 import { PartitionQueue, type Round } from "../../../src/sink/kafka/produce/round.ts";
 import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
-import type { Sink } from "../../../src/sink/sink.ts";
+import type { CheckpointStore, Sink } from "../../../src/sink/sink.ts";
 import { batches, transaction } from "../../support/batch-fixture.ts";
 import { eventsTo, nothingTold, type Told } from "../../support/contract-bench.ts";
 import { openOrBegin } from "../../support/contract-carrying.ts";
 import { accounts, insert, update } from "../../support/contract-history.ts";
+import { MemoryParking } from "../../support/memory-parking.ts";
+import { withSave } from "../../support/memory-record.ts";
 import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -29,6 +34,9 @@ const updates = transaction(1, [update(1, "a"), update(2, "b")]);
 let stack: AsyncDisposableStack;
 let told: Told;
 let sink: Sink;
+/** They outlive a session. */
+let record: SavedRecord | null;
+let parking: MemoryParking;
 /** Messages of each round that was sent, by topic. */
 let rounds: Readonly<Record<string, number>>[];
 /** Rounds are taken once it has resolved. */
@@ -39,6 +47,8 @@ beforeEach(async () => {
   stack.defer(() => void mock.restore());
   rounds = [];
   gate = Promise.withResolvers();
+  record = null;
+  parking = new MemoryParking();
   spyOn(ProducerSession.prototype, "begin").mockImplementation(async () => {});
   spyOn(TopicQueues.prototype, "prepare").mockImplementation(async () => {});
   spyOn(TopicQueues.prototype, "of").mockImplementation(async (topic) => [new PartitionQueue(topic, 0)]);
@@ -50,29 +60,7 @@ beforeEach(async () => {
     if (ofTopics.length > 0) rounds.push(Object.fromEntries(ofTopics));
     await gate.promise;
   });
-  const kafka = {
-    connection: { brokers: ["127.0.0.1:1"], config: { transactions: { enabled: false } } },
-    format: { debezium },
-    topic_options: {},
-  };
-  const limits = { cdc: { flush_interval_ms: 5 } };
-  const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka }, limits }));
-  const monotonic = () => performance.now();
-  const counts = { sent() {}, committed() {}, retried() {} };
-  const resolver = new AddressResolver("default");
-  const tools = {
-    transport: kafkaTransport(settings, "run", { monotonic, nowMs: Date.now, resolver, counts }),
-    store: { load: async () => null, save: async () => {} },
-    ...{ log: () => {}, monotonic },
-  };
-  const { port1, port2 } = new MessageChannel();
-  const server = new LineServer(port2, (send) => new DeliverySession(settings.delivery, tools, send));
-  told = nothingTold();
-  const { signal } = new AbortController();
-  sink = createMessageSink({ signal, makesCopies: true, events: eventsTo(told, () => {}) }, port1);
-  stack.defer(() => port1.close());
-  stack.defer(() => server.close());
-  stack.use(sink);
+  sink = live();
   await openOrBegin(sink);
   await sink.prepare([accounts], ["text"]);
 });
@@ -81,6 +69,44 @@ afterEach(async () => {
   gate.resolve();
   await stack.disposeAsync();
 });
+
+/** A session. */
+function live(): Sink {
+  const kafka = {
+    connection: { brokers: ["127.0.0.1:1"], config: { transactions: { enabled: false } } },
+    format: { debezium },
+    topic_options: {},
+    on_exhausted: { park: {} },
+  };
+  const limits = { cdc: { flush_interval_ms: 5 } };
+  const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka }, limits }));
+  const monotonic = () => performance.now();
+  const counts = { sent() {}, committed() {}, retried() {} };
+  const resolver = new AddressResolver("default");
+  const place = { connectorId: "rig", store: parkingStoreOf(async (call) => parking.answer(call)) };
+  const save: CheckpointStore["save"] = async (text, parts) => {
+    record = withSave(record, text, parts);
+  };
+  const tools = {
+    transport: kafkaTransport(settings, "run", {
+      monotonic,
+      nowMs: Date.now,
+      resolver,
+      counts,
+      parking: place,
+    }),
+    store: { load: async () => record, save },
+    ...{ log: () => {}, monotonic },
+  };
+  const { port1, port2 } = new MessageChannel();
+  const server = new LineServer(port2, (send) => new DeliverySession(settings.delivery, tools, send));
+  told = nothingTold();
+  const { signal } = new AbortController();
+  const made = createMessageSink({ signal, makesCopies: true, events: eventsTo(told, () => {}) }, port1);
+  stack.defer(() => port1.close());
+  stack.defer(() => server.close());
+  return stack.use(made);
+}
 
 const reached = (): Lsn | undefined => told.durable.at(-1)?.checkpoint.resumeLsn;
 
@@ -119,3 +145,17 @@ test.each([
     await expectWaiting({ transaction: 1 }, whole.endLsn);
   },
 );
+
+test("what is parked beyond the checkpoint is covered by how far the sink may have received changes, until it is discarded", async () => {
+  const [batch] = batches([transaction(1, [update(1, "a"), update(2, "large".repeat(400_000))])]);
+  await sink.write(batch!);
+  await waitFor("the parked row", () => parking.parked.length === 1, { timeoutMs: 5_000 });
+  const before = record;
+  await sink[Symbol.asyncDispose]();
+  // As where the service dies.
+  record = before;
+  const reach = async () => reachOf((await live().open())!);
+  expect(await reach()).toBeGreaterThan(updates.commitLsn);
+  parking.discard(parking.parked[0]!.message.id);
+  expect(await reach()).toBeLessThan(updates.commitLsn);
+});

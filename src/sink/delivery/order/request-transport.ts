@@ -2,6 +2,7 @@
 // and tries again.
 
 import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
 import type { OpenRequest, RowQuestion } from "../../../connector/receipts.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
@@ -114,11 +115,6 @@ export class RequestTransport implements Transport {
     const plan = new RequestPlan(settings.batch, submit, this.#marksRows, this.receipts !== null);
     const book = this.receipts?.keeping.book;
     if (book) book.save = save;
-    if (this.set && !cutsMatter)
-      this.set.parking.secure = async () => {
-        reach();
-        await save();
-      };
     return {
       addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
       addBoundary: submit,
@@ -163,6 +159,10 @@ export class RequestTransport implements Transport {
 
   passed(checkpoint: Checkpoint, areCopiesOpen: boolean): void {
     this.set?.parking.passed(checkpoint, areCopiesOpen);
+  }
+
+  get keptReach(): Lsn {
+    return this.set?.parking.entries.reach ?? zeroLsn;
   }
 
   replaysUntil(position: Position | null): void {

@@ -1,10 +1,12 @@
 // What a run knows of the messages that are parked, and of those that were, as long as their rows may come again after a restart. Which of
 // them may be sent again now. It holds no rows.
 
+import { behind } from "../../../change/checkpoint.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
 import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
-import { comparePlace, type RowPoint } from "./row-place.ts";
+import { commitOf, comparePlace, type RowPoint } from "./row-place.ts";
 
 const sweepSpacingMs = 2_000;
 /** Where a run knows of nothing to forget: what was discarded leaves the state with its age. */
@@ -72,6 +74,16 @@ export class ParkedEntries {
 
   get isEmpty(): boolean {
     return this.parked.size === 0 && this.settled.size === 0;
+  }
+
+  /** Changes of the stream that are parked were committed before this place; zero: none are. */
+  get reach(): Lsn {
+    let reach = zeroLsn;
+    for (const { places, isOfCopy } of this.parked.all()) {
+      const commitLsn = commitOf(places.at(-1)!);
+      if (!isOfCopy && commitLsn >= reach) reach = behind({ commitLsn, ordinal: 0 });
+    }
+    return reach;
   }
 
   /** What is to be sent though nobody asks for it, once. */

@@ -73,8 +73,6 @@ export class Parking implements UndeliverableRequests {
   #sentUntil: Position | null = null;
   /** Set where both are made. */
   retry: RetryView | null = null;
-  /** Makes durable how far the stream may have been sent: what is parked stands there. Null: that is so before a request is sent. */
-  secure: (() => Promise<void>) | null = null;
 
   constructor(private readonly options: ParkingOptions) {
     this.#cuts = new RequestCuts(options.store);
@@ -210,7 +208,6 @@ export class Parking implements UndeliverableRequests {
     const request = work.parts[0];
     if (!request || !isMarked(request)) throw new MillraceError("internal", "a request without rows is cut");
     const rows = parts.filter((part) => part.length > 0);
-    if (request.position) await this.secure?.();
     work.replaceFirst(await this.#cuts.cut(request, rows));
   }
 
@@ -294,7 +291,6 @@ export class Parking implements UndeliverableRequests {
     facts: Pick<ParkedMessage, "cause" | "attempts" | "mayHaveArrived">,
     store: ParkingStore,
   ): Promise<void> {
-    if (requests.some(({ position }) => position)) await this.secure?.();
     await store.park(await Promise.all(requests.map((request) => messageOf(request, facts))));
   }
 }

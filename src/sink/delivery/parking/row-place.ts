@@ -2,7 +2,7 @@
 // whenever the row comes again, whatever is selected by then. So it tells whether a row is parked, which its version does not. Pure.
 
 import { type Checkpoint, donePosition, type Position } from "../../../change/checkpoint.ts";
-import type { Lsn } from "../../../change/lsn.ts";
+import { type Lsn, lsn } from "../../../change/lsn.ts";
 import type { RowMoment } from "../../format/idempotency-key.ts";
 import type { RowContext } from "../../format/row-encoder.ts";
 
@@ -55,6 +55,11 @@ export function changePoint({ commitLsn, ordinal }: Position, version: number): 
 export function passedPoint(checkpoint: Checkpoint): RowPoint {
   const { commitLsn, ordinal } = donePosition(checkpoint);
   return rowPoint(commitLsn, ordinal * partsOfChange + copiesPart, Number(checkpoint.lastVersion), true);
+}
+
+/** The commit of the row's change. What an earlier version has parked does not tell: it is below zero. */
+export function commitOf(place: bigint): Lsn {
+  return lsn(place >> (stepBits + versionBits));
 }
 
 /**

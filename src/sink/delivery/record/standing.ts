@@ -12,10 +12,10 @@ import { lastLsn, zeroLsn } from "../../../change/lsn.ts";
 import { hasStream, type SinkRecord } from "./sink-record.ts";
 
 /**
- * The record's checkpoint. Its `reached` covers every place of the record that lies beyond, of copies too: a log that lacks any of them is
- * refused. Of a chunk that is under way nothing is recorded yet.
+ * The record's checkpoint. Its `reached` covers every place of the record that lies beyond, of copies too, and `keptReach`: a log that lacks
+ * any of them is refused. Of a chunk that is under way nothing is recorded yet.
  */
-export function standing(record: SinkRecord): Checkpoint {
+export function standing(record: SinkRecord, keptReach = zeroLsn): Checkpoint {
   const { checkpoint, log, reached, windowEnds, versionSteps, copied, chunked } = record;
   const changes = [...windowEnds, ...versionSteps.map((step) => step.behind), ...(reached ? [reached] : [])];
   const ahead = changes.filter((position) => !isDone(checkpoint, position)).map(behind);
@@ -23,7 +23,7 @@ export function standing(record: SinkRecord): Checkpoint {
   const inChunks = chunked
     .values()
     .flatMap(({ points, origin }) => [points?.last ?? zeroLsn, origin?.lsn ?? zeroLsn]);
-  return placed(reachingTo(checkpoint, [...ahead, ...whole, ...inChunks]), log);
+  return placed(reachingTo(checkpoint, [...ahead, ...whole, ...inChunks, keptReach]), log);
 }
 
 /**

@@ -422,7 +422,7 @@ test("full: what is parked behind a message that is discarded at that moment fol
   expect(followers.map(({ id }) => id)).toEqual([second]);
 });
 
-test("what is parked is covered by how far was sent, as the record tells it", async () => {
+test("what is parked beyond the checkpoint is covered by how far the sink may have received changes", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life({ ...single, retry: { initial_backoff_ms: 60_000, max_backoff_ms: 60_000 } });
   at.receiver.script = ({ body }) => (body.includes("slow") ? 503 : 422);
