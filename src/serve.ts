@@ -11,6 +11,7 @@ import { tableOfTask } from "./connector/task.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { examineDisk } from "./doctor/disk-space.ts";
 import { LiveDoctorService } from "./doctor/doctor-service.ts";
+import { SharedDoctorService } from "./doctor/shared-doctor-service.ts";
 import { listen, urlOf } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
@@ -255,7 +256,7 @@ function createServices(parts: ServiceParts): Services {
   });
   const connectors = new StoredConnectorService({ ...parts, newRunId: newId, randomBytes });
   return {
-    doctor,
+    doctor: new SharedDoctorService(doctor),
     connectors,
     tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
     parked: new StoredParkedService(state),

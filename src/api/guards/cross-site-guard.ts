@@ -1,6 +1,7 @@
 // Prevents cross-site request forgery. A browser sends along credentials that a person once typed, and reaches a service
 // on this machine that asks for none, also at the behest of a page of another site. The browser tells where a request
-// comes from, and this guard refuses writes from elsewhere. Clients that are no browsers tell nothing, and may write.
+// comes from, and this guard refuses writes from elsewhere, and reads that act on other systems. Clients that are no browsers
+// tell nothing, and may do both.
 
 import { Elysia } from "elysia";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -12,14 +13,21 @@ const safeMethods: readonly string[] = ["GET", "HEAD", "OPTIONS"];
 /** Answers 403 to a write that a page of another site sends. */
 export const crossSiteGuard = new Elysia({ name: "cross-site-guard" }).onRequest(({ request }) => {
   if (safeMethods.includes(request.method) || !isFromElsewhere(request.headers)) return;
-  return problemResponse(
-    new MillraceError(
-      "forbidden",
-      "The request comes from a page of another site, by its Sec-Fetch-Site or Origin header. Pages of other sites may " +
-        "change nothing here. A proxy in front of the service has to pass the Host header on as the browser sent it.",
-    ),
-  );
+  return problemResponse(fromElsewhere());
 });
+
+/** For a read that acts on other systems. Throws `forbidden` if a page of another site sends it. */
+export function refuseFromElsewhere({ headers }: Request): void {
+  if (isFromElsewhere(headers)) throw fromElsewhere();
+}
+
+function fromElsewhere(): MillraceError {
+  return new MillraceError(
+    "forbidden",
+    "The request comes from a page of another site, by its Sec-Fetch-Site or Origin header. Pages of other sites may " +
+      "change and examine nothing here. A proxy in front of the service has to pass the Host header on as the browser sent it.",
+  );
+}
 
 /**
  * `Sec-Fetch-Site` (W3C Fetch Metadata) decides where there is one: a proxy may change the Host, but not this, and no

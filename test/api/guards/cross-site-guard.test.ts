@@ -122,3 +122,12 @@ test("what changes nothing is answered as ever: a page of another site cannot re
     expect([...answer.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   }
 });
+
+test("the doctor, which asks sources and sinks, answers no page of another site", async () => {
+  const api = apiClient();
+  const from = (site: string) => api.call("GET", "/api/v1/doctor", undefined, { "sec-fetch-site": site });
+  for (const site of ["cross-site", "same-site"])
+    expect(await from(site)).toMatchObject({ status: 403, body: { code: "forbidden" } });
+  for (const site of ["same-origin", "none"]) expect((await from(site)).status).toBe(200);
+  expect((await api.call("GET", "/api/v1/doctor")).status).toBe(200);
+});
