@@ -3,6 +3,7 @@
 
 import { Writable } from "node:stream";
 import pino from "pino";
+import { oneLine, plainLines } from "./cli/text-table.ts";
 import { withoutValues } from "./errors/row-in-reason.ts";
 import type { LogLevel } from "./setting-table.ts";
 
@@ -86,11 +87,12 @@ function readableLine(json: string): string {
   const { time, level, msg, error, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
   const label = `${colours[String(level)] ?? ""}${String(level).padEnd(5)}${plain}`;
-  const details = Object.entries(fields).map(([key, value]) => `${key}=${readableValue(value)}`);
+  const details = Object.entries(fields).map(([key, value]) => oneLine(`${key}=${readableValue(value)}`));
   const failure = error as { message?: string; stack?: string } | undefined;
-  const reason = failure === undefined ? "" : `\n  ${failure.stack ?? failure.message ?? String(error)}`;
+  const reason =
+    failure === undefined ? "" : `\n  ${plainLines(failure.stack ?? failure.message ?? String(error))}`;
   const tail = details.length > 0 ? `  \x1b[2m${details.join(" ")}${plain}` : "";
-  return `${clock} ${label} ${String(msg ?? "")}${tail}${reason}\n`;
+  return `${clock} ${label} ${oneLine(String(msg ?? ""))}${tail}${reason}\n`;
 }
 
 function readableValue(value: unknown): string {

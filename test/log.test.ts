@@ -110,3 +110,16 @@ test("writes a line for people on a terminal", () => {
   log.error({ error: new Error("broken") }, "it failed");
   expect(lines[1]).toContain("Error: broken");
 });
+
+test("sends a terminal no control character of others, who name tables and say why they refuse", () => {
+  const { log, lines } = collect(true);
+  const foreign = "\x1b]0;title\x07 \x1b[2J\x9b2J\r\x7f\nforged";
+  log.warn({ reason: foreign, table: { name: foreign } }, foreign);
+  log.error({ error: new Error(foreign) }, "it failed");
+  log.error({ error: foreign, [foreign]: 1 }, "it failed");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are the log's own.
+  const own = lines.map((line) => line.replaceAll(/\x1b\[\d+m/g, ""));
+  for (const line of own) expect(line).not.toMatch(/[^\P{Cc}\n]/u);
+  expect(own[0]?.trimEnd()).not.toContain("\n");
+  expect(own.join("")).toContain("forged");
+});
