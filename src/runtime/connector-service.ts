@@ -16,7 +16,7 @@ import { patchConnector } from "../connector/request/patch-connector.ts";
 import { type Precondition, requireCondition, unconditional } from "../connector/request/precondition.ts";
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
-import { refusalOfResume } from "../connector/request/resume-refusal.ts";
+import { disabledText, refusalOfResume } from "../connector/request/resume-refusal.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { type TableStatus, withVerified } from "../connector/table-status.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -160,6 +160,8 @@ export class StoredConnectorService implements ConnectorService {
         return { stopped: false, runId, ...round };
       case "ReIntialize":
       case "ReInitialize":
+        // It would drop what there is, and copy nothing before somebody enables it.
+        if (stored.config.disabled) throw new MillraceError("conflict", disabledText);
         return { stopped: false, runId, cleanup: stored.config, resumes: false };
       case "Resume": {
         const { config, resumes: isAsked, cleanup, initialized } = stored;

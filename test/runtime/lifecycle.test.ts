@@ -152,6 +152,18 @@ test("ReInitialize cleans up at the source and discards the checkpoint", async (
   expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
 });
 
+test("ReInitialize of a disabled connector is refused, and drops nothing", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  await runtime.connectors.createOrReplace("orders", { ...scripted("begin"), disabled: true }, null);
+  await statusWhere(runtime, "orders", ({ state }) => state.disabled !== undefined);
+  expect(await codeOf(runtime.connectors.command("orders", "ReInitialize"))).toBe("conflict");
+  expect(await codeOf(runtime.connectors.command("orders", "ReIntialize"))).toBe("conflict");
+  expect((await runtime.state.connectors.find("orders"))?.cleanup).toBeNull();
+  expect(runtime.dropped).toEqual([]);
+});
+
 test("ReInitialize keeps the last version, because the source's clock may have gone back behind it", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);

@@ -16,7 +16,7 @@ const details = {
     description:
       "`Start` and `Restart` begin a new run. `Resume` goes on after a lost slot: it makes a new one, compares every table of a Postgres " +
       "sink with the source while the stream goes on, and mends what differs; 409 unless the last error says that the slot is lost, or the " +
-      "source is behind the sink. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
+      "source is behind the sink. `ReIntialize` (also `ReInitialize`) copies everything anew; 409 while the connector is disabled. `Delete` " +
       "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
       "`ForceDelete` does not wait for the source; the log says what was left behind.",
   },

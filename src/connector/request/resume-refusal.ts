@@ -5,6 +5,9 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ConnectorConfig } from "../connector.ts";
 import type { ConnectorStatus } from "../status.ts";
 
+/** Why a command that begins anew is refused. */
+export const disabledText = "The connector is disabled: enable it first.";
+
 export interface ResumeFacts {
   /** It was given the command before, and has no new slot yet. */
   readonly isAsked: boolean;
@@ -54,7 +57,7 @@ function whyNotNow(
   { isAsked, beginsAnew }: ResumeFacts,
 ): string | null {
   const { state, status: health, progress, last_error: lastError } = status;
-  if (disabled) return "The connector is disabled: enable it first.";
+  if (disabled) return disabledText;
   if (beginsAnew)
     return (
       "There is nothing to go on from: the connector copies everything. It is new, was told to ReInitialize, or was given another host, port " +
