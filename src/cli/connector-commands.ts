@@ -1,6 +1,7 @@
 // The `connectors` commands. Each prints its outcome, or throws CommandFailure.
 
 import type { GivenConnector } from "../connector/connector.ts";
+import { dropsAtSource } from "../connector/connector-id.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import { allConnectors, applyConnectors, connectorPath, named, requireId } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
@@ -90,6 +91,15 @@ export async function deleteConnector(context: CommandContext, id: string, force
     await Bun.sleep(pollMs);
   }
   printOutcome(context, id, "deleted");
+  if (force) warnOfLeftovers(context, id);
+}
+
+/** Nobody can tell whether the source was reached: the log of the service does. */
+function warnOfLeftovers({ terminal }: CommandContext, id: string): void {
+  terminal.warn(
+    "If its source could not be reached, its slot is still there, and makes the source keep its log until the disk is full. Run there:",
+  );
+  for (const sql of dropsAtSource(id)) terminal.warn(`  ${sql};`);
 }
 
 const outcomes = {

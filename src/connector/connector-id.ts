@@ -37,3 +37,12 @@ export function newConnectorId(nowMs: number, randomBytes: (count: number) => Ui
 export function slotName(connectorId: string): string {
   return `millrace_${connectorId.toLowerCase().replaceAll("-", "_")}`;
 }
+
+/** SQL that drops at the source what is left of a connector there: its slot, and the publications that were made for it. */
+export function dropsAtSource(connectorId: string): readonly string[] {
+  const slot = slotName(connectorId);
+  return [
+    `SELECT pg_drop_replication_slot('${slot}') FROM pg_replication_slots WHERE slot_name = '${slot}'`,
+    `DROP PUBLICATION IF EXISTS "${slot}", "${slot}$append"`,
+  ];
+}

@@ -3,7 +3,7 @@
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
-import { slotName } from "../connector/connector-id.ts";
+import { dropsAtSource, slotName } from "../connector/connector-id.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { DroppedBy } from "../source/source.ts";
@@ -44,13 +44,8 @@ export class ConnectorCleanup {
       this.failure = failure;
       // It is tried every few seconds: log the same failure once.
       if (isKnown) return false;
-      const slot = slotName(config.id);
-      const commands = [
-        `SELECT pg_drop_replication_slot('${slot}')`,
-        `DROP PUBLICATION IF EXISTS "${slot}", "${slot}$append"`,
-      ];
       this.context.log.warn(
-        { code, reason: message, slot, commands },
+        { code, reason: message, slot: slotName(config.id), commands: dropsAtSource(config.id) },
         "slot and publication are left behind at the source",
       );
       return false;

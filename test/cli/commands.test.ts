@@ -136,6 +136,9 @@ test("the output does not claim that a disabled connector was started", async ()
     expect({ code, out }).toEqual({ code: 1, out: "" });
     expect(error).toContain("resting is disabled");
   }
+  const anew = await millrace(["connectors", "reinitialize", "resting"]);
+  expect(anew).toMatchObject({ code: 1, out: "" });
+  expect(anew.error).toContain("The connector is disabled: enable it first.");
   expect(await millrace(["connectors", "stop", "resting"])).toMatchObject({ code: 0, error: "" });
   expect((await millrace(["connectors", "delete", "resting"])).code).toBe(0);
 });
@@ -176,11 +179,14 @@ test("an unreachable source does not block the forced deletion of a connector", 
   const file = join(directory, "far.json");
   await writeFile(file, JSON.stringify(connectorFile("far", 1)));
   expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("far: created\n");
-  expect(await millrace(["connectors", "delete", "far", "--force"])).toEqual({
-    code: 0,
-    out: "far: deleted\n",
-    error: "",
-  });
+  const { error, ...deleted } = await millrace(["connectors", "delete", "far", "--force"]);
+  expect(deleted).toEqual({ code: 0, out: "far: deleted\n" });
+  expect(error).toContain("its slot is still there");
+  const [drop = "", publications] = error.split("\n").slice(1);
+  expect(publications).toBe('  DROP PUBLICATION IF EXISTS "millrace_far", "millrace_far$append";');
+  // Also where the slot is gone already.
+  await server.query("select pg_create_logical_replication_slot('millrace_far', 'pgoutput')", "shop");
+  for (const left of [1, 0]) expect(await server.query(drop, "shop")).toHaveLength(left);
 });
 
 test("tasks are created, watched to their end, and listed; a failure sets the exit code", async () => {
