@@ -27,8 +27,23 @@ export type TypeDefinition = TypeKey &
           readonly type: TypeUse;
         }[];
       }
-    | { readonly kind: "range"; readonly subtype: TypeUse; readonly multirange: string | null }
+    | {
+        readonly kind: "range";
+        readonly subtype: TypeUse;
+        readonly multirange: string | null;
+        readonly order: RangeOrder;
+      }
   );
+
+/** What orders the values that a range is of. */
+export interface RangeOrder {
+  /** As SQL; null: a built-in one that is the subtype's default. */
+  readonly opclass: string | null;
+  /** As SQL; null: the subtype's default. */
+  readonly collation: string | null;
+  /** The collation's locale, as column-locale.ts has it; null: it is no text. */
+  readonly locale: string | null;
+}
 
 /** In sort order. */
 export interface EnumLabel {

@@ -4,6 +4,7 @@
 export const sqlState = {
   protocolViolation: "08P01",
   featureNotSupported: "0A000",
+  dataException: "22000",
   invalidParameterValue: "22023",
   invalidTextRepresentation: "22P02",
   notNullViolation: "23502",

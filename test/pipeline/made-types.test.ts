@@ -264,6 +264,57 @@ test("types that are made anew where the sink's is somebody's own: the table is 
   await pair.stop();
 });
 
+/** A range from 9 down to 3, and one whose bounds "C" and an ICU locale order otherwise. */
+const downward = `create function upside_down(int, int) returns int language sql immutable as 'select btint4cmp($2, $1)';
+  create operator class down_ops for type int using btree as operator 1 >, operator 2 >=, operator 3 =, operator 4 <=, operator 5 <, function 1 upside_down(int, int);
+  create type down as range (subtype = int, subtype_opclass = down_ops)`;
+const named = `create type plain_text as range (subtype = text, collation = "C"); create type german as range (subtype = text, collation = "de-x-icu");
+  create type bytewise as range (subtype = text, subtype_opclass = text_pattern_ops, collation = "C", multirange_type_name = many_bytewise)`;
+
+test("ranges whose order the sink can have are made there, and others are text", async () => {
+  await using pair = await rig();
+  await server.query(`drop database "${pair.sinkDatabase}"`);
+  await server.query(
+    `create database "${pair.sinkDatabase}" template template0 encoding utf8 locale_provider icu icu_locale 'en' locale 'C'`,
+  );
+  await pair.source(`${downward}; ${named}; create type usual as range (subtype = text); create type downs as (d down);
+    create table t (id int primary key, p plain_text, g german, b bytewise, bs many_bytewise, u usual, d down, ds downs)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(
+    `insert into t values (1, '[B,a]', '[a,B]', '[B,a]', '{[B,a]}', '[B,a]', '[9,3]', row('[9,3]')), (2, null, null, null, null, null, null, null)`,
+  );
+  await pair.expectSame(
+    "select id, p::text, g::text, b::text, bs::text, u::text, d::text, ds::text from t order by id",
+  );
+  expect(await typesOf(pair, "t")).toBe(
+    "integer, plain_text, german, bytewise, many_bytewise, text, text, text",
+  );
+  const warnings = pair.warnings.join();
+  expect(warnings).toContain(
+    'Run, before the tables are made: create type "public"."down" as range (subtype = integer, subtype_opclass = public.down_ops,',
+  );
+  expect(warnings).toMatch(
+    /Type public\.usual cannot be made [^:]+: its text has another locale or encoding there\.(?! Run)/,
+  );
+  await pair.stop();
+});
+
+test("a range of the same name that somebody has made with another order: the table is set aside until its column is text", async () => {
+  await using pair = await rig();
+  await pair.source(`${downward}; create table t (id int primary key, d down)`);
+  await pair.sink("create type down as range (subtype = int)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (1, '[9,3]')");
+  await waitFor("the table to be set aside", () => pair.setAside.some(({ name }) => name === "t"));
+  const [aside] = pair.setAside;
+  expect(aside?.commands).toEqual(['alter table "public"."t" alter column "d" type text using "d"::text']);
+  await pair.sink(aside?.commands.join() ?? "");
+  await pair.expectSame("select id, d::text from t");
+  await pair.stop();
+});
+
 /** A connector from another source to the sink of `first`. */
 const beside = (first: PipelineRig) =>
   rig({ sink: { connection: fullConnection(server.connection(first.sinkDatabase)) } });

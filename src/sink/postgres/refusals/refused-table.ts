@@ -12,8 +12,8 @@ import { MigrationRefused } from "./migration-refused.ts";
 import { databaseError } from "./remedy.ts";
 import { keepingSql } from "./repair-sql.ts";
 
-/** String data right truncation, numeric value out of range, datetime errors, invalid text and binary representation, untranslatable character. */
-const typeStates = new Set(["22001", "22003", "22007", "22008", "22P02", "22P03", "22P05"]);
+/** A range's bounds in the wrong order, string data right truncation, numeric value out of range, datetime errors, invalid text and binary representation, untranslatable character. */
+const typeStates = new Set(["22000", "22001", "22003", "22007", "22008", "22P02", "22P03", "22P05"]);
 
 /** Whether the type of a column may be why the server refused a value. */
 export function isTypeRefused(error: unknown): boolean {

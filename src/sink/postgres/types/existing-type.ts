@@ -3,7 +3,8 @@
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
-import type { TypeDefinition, TypeKey } from "../../../change/type-definition.ts";
+import type { RangeOrder, TypeDefinition, TypeKey } from "../../../change/type-definition.ts";
+import { rangeOrderSql } from "../../../connection/column-locale.ts";
 
 interface ExistingAttribute {
   readonly name: string;
@@ -21,6 +22,8 @@ export interface ExistingType extends TypeKey {
   readonly attributes: readonly ExistingAttribute[];
   /** The base type of a domain, or the subtype of a range, as `format_type` prints it. */
   readonly madeOf: string | null;
+  /** Of a range. */
+  readonly order: RangeOrder | null;
   readonly kind: TypeDefinition["kind"] | "other";
   readonly oid: number;
   /** The connector that asks has created the type. */
@@ -41,6 +44,7 @@ select n.nspname as schema, t.typname as name,
   case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' when 'r' then 'range' else 'other' end as kind,
   case t.typtype when 'd' then format_type(t.typbasetype, t.typtypmod)
     when 'r' then (select format_type(rngsubtype, null) from pg_range where rngtypid = t.oid) end as "madeOf", t.oid,
+  (select ${rangeOrderSql("r")} from pg_range r where r.rngtypid = t.oid) as "order",
   (m.connector_id = $3) is true as "isOurs", m.type_name is not null and m.connector_id is null as "isUnclaimed",
   m.is_shared is true as "isShared"
 from unnest($1::text[], $2::text[]) as wanted(schema, name)
@@ -63,8 +67,8 @@ export async function readExistingTypes(
 }
 
 /** The structure of a type's values. Types with different structures are not the same type. Labels and constraints do not count. */
-export function formOf({ kind, madeOf, attributes }: ExistingType): string {
-  return JSON.stringify([kind, madeOf, kind === "composite" ? attributes : []]);
+export function formOf({ kind, madeOf, order, attributes }: ExistingType): string {
+  return JSON.stringify([kind, madeOf, order, kind === "composite" ? attributes : []]);
 }
 
 /** Whether the types have the same values: labels in the same order, or the same structure. */
@@ -90,7 +94,7 @@ export function isIncompatible(definition: TypeDefinition, existing: ExistingTyp
     case "domain":
       return definition.base.name !== existing.madeOf;
     case "range":
-      return definition.subtype.name !== existing.madeOf;
+      return definition.subtype.name !== existing.madeOf || !Bun.deepEquals(definition.order, existing.order);
     case "composite":
       return !existing.attributes.every(({ name, type }, i) => {
         const attribute = definition.attributes[i];

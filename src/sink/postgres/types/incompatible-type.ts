@@ -11,9 +11,10 @@ import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable } from "../schema/target-table.ts";
 import { isIncompatible, readExistingTypes } from "./existing-type.ts";
 
-/** Whether the server refused the form of a value: `incompatibleTypeRefused` may find the reason. */
+/** Whether the server refused the form of a value, or the order of a range's bounds: `incompatibleTypeRefused` may find the reason. */
 export function isValueRefused(error: unknown): boolean {
-  return sqlStateOf(error) === sqlState.invalidTextRepresentation;
+  const state = sqlStateOf(error);
+  return state === sqlState.invalidTextRepresentation || state === sqlState.dataException;
 }
 
 /** After the sink has refused a row: the change that the target needs because columns have such a type. Null: no column has one. */

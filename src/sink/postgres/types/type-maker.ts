@@ -7,6 +7,7 @@ import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { EnumLabel, TypeDefinition } from "../../../change/type-definition.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import { type EnumChange, type EnumRename, enumChanges } from "./enum-changes.ts";
 import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
@@ -131,13 +132,18 @@ export class TypeMaker {
     try {
       await createSchemas(client, new Set([definition.schema]));
       await client.query(createTypeSql(definition));
+      await requireOrder(client, definition);
       await recordMade(client, this.connectorId, definition);
     } catch (error) {
       await client.query(`rollback to savepoint ${failed}`);
+      const sql =
+        error instanceof MillraceError
+          ? ""
+          : ` Run, before the tables are made: ${createTypeSql(definition)};`;
       this.#problems.set(
         qualifiedName(definition),
         `Type ${qualifiedName(definition)} cannot be made at the sink, and its values are kept as text there: ` +
-          `${describePostgresError(error, "sink").message} Run, before the tables are made: ${createTypeSql(definition)};`,
+          `${describePostgresError(error, "sink").message}${sql}`,
       );
     }
     await client.query(`release savepoint ${failed}`);
@@ -155,6 +161,14 @@ export class TypeMaker {
       );
     }
   }
+}
+
+/** Throws where a range that was made orders text otherwise than the source's: it would refuse values. */
+async function requireOrder(client: Client, definition: TypeDefinition): Promise<void> {
+  if (definition.kind !== "range") return;
+  const [made] = (await readExistingTypes(client, [definition], null)).values();
+  if (made && isIncompatible(definition, made))
+    throw new MillraceError("sink_schema_mismatch", "its text has another locale or encoding there.");
 }
 
 /** Whether the source has new labels and lacks existing ones: some may have been renamed. */

@@ -1,13 +1,12 @@
-// Records in the target database that a row was refused because a type at the sink lacks a label or an attribute of the source's. If the same
-// row is refused again, the types have been refreshed in between.
+// Records in the target database that a row was refused because a type at the sink lacks a label or an attribute of the source's, or orders
+// values otherwise. If the same row is refused again, the types have been refreshed in between.
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
-import { sqlStateOf } from "../../../connection/postgres-failure.ts";
-import { sqlState } from "../../../connection/sql-state.ts";
 import type { RefusedRow } from "../refusals/refused-row.ts";
 import type { SinkTables } from "../sink-tables.ts";
+import { isValueRefused } from "./incompatible-type.ts";
 
 /**
  * The next run reads the source's types and alters the sink's. If the value is refused again, it is from before the source altered its type, and
@@ -31,7 +30,7 @@ export async function recordTypeRefusal(
 /** Whether the refusal may come from a user-defined type that differs at the sink. */
 function isForeignValue({ error, relation }: RefusedRow): boolean {
   const isOwn = relation.columns.some(({ typeDefinitions }) => typeDefinitions !== undefined);
-  return isOwn && sqlStateOf(error) === sqlState.invalidTextRepresentation;
+  return isOwn && isValueRefused(error);
 }
 
 /** Returns false if the refusal was recorded at this position before. */

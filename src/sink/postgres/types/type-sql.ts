@@ -20,10 +20,14 @@ export function createTypeSql(definition: TypeDefinition): string {
       return `create type ${name} as (${attributes.join(", ")})`;
     }
     case "range": {
-      const { subtype, multirange, schema } = definition;
-      const named =
-        multirange === null ? "" : `, multirange_type_name = ${sqlName({ schema, name: multirange })}`;
-      return `create type ${name} as range (subtype = ${useSql(subtype)}${named})`;
+      const { subtype, multirange, schema, order } = definition;
+      const clauses = [
+        ["subtype", useSql(subtype)],
+        ["subtype_opclass", order.opclass],
+        ["collation", order.collation],
+        ["multirange_type_name", multirange === null ? null : sqlName({ schema, name: multirange })],
+      ].filter(([, value]) => value !== null);
+      return `create type ${name} as range (${clauses.map((clause) => clause.join(" = ")).join(", ")})`;
     }
     default:
       return definition satisfies never;

@@ -3,8 +3,15 @@
 // https://www.postgresql.org/docs/current/catalog-pg-type.html
 
 import type { Client } from "pg";
-import type { EnumLabel, TypeDefinition, TypeKey, TypeUse } from "../../../change/type-definition.ts";
+import type {
+  EnumLabel,
+  RangeOrder,
+  TypeDefinition,
+  TypeKey,
+  TypeUse,
+} from "../../../change/type-definition.ts";
 import { firstUnpinnedOid } from "../../../connection/binary-layout.ts";
+import { rangeOrderSql } from "../../../connection/column-locale.ts";
 
 interface Part {
   readonly oid: number;
@@ -22,6 +29,7 @@ interface TypeRow extends TypeKey {
   readonly attributes: readonly (Part & { readonly name: string; readonly number: number })[] | null;
   readonly subtype: Part | null;
   readonly multirange: string | null;
+  readonly range_order: RangeOrder | null;
 }
 
 const typesQuery = `
@@ -38,7 +46,8 @@ select t.oid, n.nspname as schema, t.typname as name, t.typtype as kind,
     where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) as attributes,
   case when t.typtype = 'r' then
     json_build_object('oid', r.rngsubtype::int8, 'type', format_type(r.rngsubtype, null)) end as subtype,
-  (select mt.typname from pg_type mt where mt.oid = r.rngmultitypid) as multirange
+  (select mt.typname from pg_type mt where mt.oid = r.rngmultitypid) as multirange,
+  case when t.typtype = 'r' then ${rangeOrderSql("r")} end as range_order
 from pg_type t
 join pg_namespace n on n.oid = t.typnamespace
 left join pg_range r on r.rngtypid = t.oid
@@ -91,8 +100,9 @@ export class TypeDefinitions {
     const key = { schema, name };
     if (type.kind === "e") return { ...key, kind: "enum", labels: type.labels ?? [] };
     if (type.base) return { ...key, kind: "domain", base: this.#use(type.base) };
-    if (type.subtype) {
-      return { ...key, kind: "range", subtype: this.#use(type.subtype), multirange: type.multirange };
+    if (type.subtype && type.range_order) {
+      const { multirange, range_order: order } = type;
+      return { ...key, kind: "range", subtype: this.#use(type.subtype), multirange, order };
     }
     if (type.kind !== "c" || !type.attributes) return null;
     const attributes = type.attributes.map((part) => ({
