@@ -110,8 +110,9 @@ export class RecordKeeper {
     return this.#next;
   }
 
-  /** Resolves when nothing but the last version is stored. Call it when no save is under way, and none is to come. */
+  /** Resolves when nothing but the last version is stored. Call it when no save is under way. No later one is made. */
   async forget(lastVersion: bigint): Promise<void> {
+    this.#isClosed = true;
     await this.#write(formatForgotten(lastVersion), noTables);
   }
 

@@ -12,6 +12,8 @@ type SentReachOptions = Pick<StreamWindowsOptions, "keeper" | "cutsMatter" | "co
 
 export class SentReach {
   #savedMs = Number.NEGATIVE_INFINITY;
+  /** Makes the next save. */
+  #timer: Timer | null = null;
 
   constructor(private readonly options: SentReachOptions) {}
 
@@ -27,11 +29,24 @@ export class SentReach {
     return true;
   }
 
-  /** Where requests do not wait for a save, there is one now and then. `atOnce`: it is the last one. */
+  /**
+   * Where requests do not wait for a save, there is one now and then: also where nobody follows any more, as the stream waits for a receiver
+   * that has taken all up to here. `atOnce`: it is the last one.
+   */
   follow(position: Position | null, atOnce = false): void {
-    const { keeper, cutsMatter, commitPoint, monotonic } = this.options;
-    if (cutsMatter || commitPoint || (!atOnce && monotonic() - this.#savedMs < spacingMs)) return;
-    if (!this.move(position)) return;
+    const { cutsMatter, commitPoint, monotonic } = this.options;
+    if (cutsMatter || commitPoint) return;
+    const isUnsaved = this.move(position) || this.#timer !== null;
+    if (!isUnsaved) return;
+    const waitMs = atOnce ? 0 : this.#savedMs + spacingMs - monotonic();
+    if (waitMs > 0) this.#timer ??= setTimeout(() => this.#save(), waitMs);
+    else this.#save();
+  }
+
+  #save(): void {
+    const { keeper, monotonic } = this.options;
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
     this.#savedMs = monotonic();
     // Who reports progress says what goes wrong with a save.
     keeper.save().catch(() => undefined);
