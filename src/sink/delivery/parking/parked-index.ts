@@ -3,7 +3,7 @@
 
 import type { ParkedEntry } from "../../../connector/parking.ts";
 import { tableKey } from "../table-key.ts";
-import { comparePlace, endPoint, type RowPoint } from "./row-place.ts";
+import { comparePlace, type RowPoint } from "./row-place.ts";
 
 /** A row, as far as its order matters. No hash: it may be any row of the table. */
 export interface RowPlace extends RowPoint {
@@ -12,8 +12,9 @@ export interface RowPlace extends RowPoint {
 
 interface Chain {
   readonly entries: Place[];
-  /** The last place in it. */
+  /** The last place in it, and the last version that stands for one. */
   most: bigint;
+  mostVersion: number;
   /** No message has a row from before one of an earlier message: a place is found by halving. */
   isRising: boolean;
 }
@@ -140,7 +141,7 @@ export class ParkedIndex {
     return chains.some(
       (chain) =>
         chain !== undefined &&
-        row.place <= chain.most &&
+        (row.place <= chain.most || row.version <= chain.mostVersion) &&
         mayHave(chain, row).some(({ entry }) => !entry.isOfCopy && hasRow(entry, row)),
     );
   }
@@ -248,7 +249,7 @@ function firstOf<T>(list: readonly T[], isSo: (one: T) => boolean): number {
 }
 
 function emptyChain(): Chain {
-  return { entries: [], most: 0n, isRising: true };
+  return { entries: [], most: 0n, mostVersion: 0, isRising: true };
 }
 
 function chainOf(table: ParkedTable, hash: number): Chain {
@@ -258,12 +259,12 @@ function chainOf(table: ParkedTable, hash: number): Chain {
 }
 
 function append(chain: Chain, place: Place): void {
-  const [first = 0n] = place.entry.places;
-  // Versions that stand for places are looked for among all.
-  const last = first < 0n ? endPoint.place : place.entry.places.at(-1)!;
+  const { places } = place.entry;
+  const last = places.at(-1)!;
   chain.entries.push(place);
-  chain.isRising &&= first >= chain.most;
+  chain.isRising &&= places[0]! >= chain.most;
   if (last > chain.most) chain.most = last;
+  chain.mostVersion = Math.max(chain.mostVersion, -Number(last));
 }
 
 /** Returns whether nothing is left. */

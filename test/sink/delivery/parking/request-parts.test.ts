@@ -263,3 +263,26 @@ test("the rows of a message that an earlier version has parked are found, and wa
   const isBehind = (version: number) => index.ahead("public", "t", row(version)) === message;
   expect([20, 21, 22].map(isBehind)).toEqual([false, false, true]);
 });
+
+test("a new row is not looked for in what an earlier version has parked of its key, also behind newer messages", () => {
+  const index = new ParkedIndex();
+  let read = 0;
+  for (let n = 1; n <= 100; n++) {
+    const entry = single(n, 7, -n);
+    const { places } = entry;
+    const get = () => {
+      read++;
+      return places;
+    };
+    Object.defineProperty(entry, "places", { get });
+    index.add(entry);
+  }
+  index.add(single(200, 7));
+  read = 0;
+  expect([201, 300].map((n) => index.holds("public", "t", { hashes: [7], ...rowAt(n) }))).toEqual([
+    false,
+    false,
+  ]);
+  expect(read).toBe(0);
+  expect(index.holds("public", "t", { hashes: [7], place: 199n, version: 50 })).toBe(true);
+});
