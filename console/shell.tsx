@@ -21,12 +21,10 @@ const linkStates: Readonly<Record<LinkState, readonly [tone: Tone, word: string,
     "Every 5 s",
     "Events do not come through, perhaps because of a proxy. The page asks every 5 seconds instead.",
   ],
-  lost: [
-    "bad",
-    "Not connected",
-    "The service does not answer. What is shown is what was known last. The page tries again by itself.",
-  ],
+  lost: ["bad", "Not connected", ""],
 };
+
+const whileLost = "What is shown is what was known last. The page tries again by itself.";
 
 export function Shell({ route, children }: { readonly route: Route; readonly children: ComponentChildren }) {
   const main = useRef<HTMLElement>(null);
@@ -56,6 +54,9 @@ export function Shell({ route, children }: { readonly route: Route; readonly chi
 function Top({ route }: { readonly route: Route }) {
   const { live, session, access } = useConsole();
   const [tone, word, title] = linkStates[useStore(live.link)];
+  const problem = useStore(live.problem);
+  // A proxy that finds no service has no code of it.
+  const isOwn = problem !== null && problem.status > 0 && problem.code !== "";
   return (
     <header class="top">
       <div class="top-inner">
@@ -74,8 +75,8 @@ function Top({ route }: { readonly route: Route }) {
             Service
           </Link>
         </nav>
-        <span class="link-state" role="status" title={title}>
-          <Badge tone={tone}>{word}</Badge>
+        <span class="link-state" role="status" title={problem ? `${problem.message} ${whileLost}` : title}>
+          <Badge tone={tone}>{isOwn ? "Not working" : word}</Badge>
         </span>
         {access === "Read" && <Badge tone="idle">Read only</Badge>}
         <ThemeChoice />

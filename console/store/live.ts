@@ -17,7 +17,7 @@ import {
 import { untilShown, whileShown } from "./page-visibility.ts";
 import { Store } from "./store.ts";
 
-/** `live`: events come; `polling`: they do not, and the service answers; `lost`: it does not. */
+/** `live`: events come; `polling`: they do not, and the service answers; `lost`: it does not, or cannot say how things are. */
 export type Link = "connecting" | "live" | "polling" | "lost";
 
 const pollMs = 5_000;
@@ -44,6 +44,8 @@ export class Live {
   /** Null: not loaded yet. */
   readonly connectors = new Store<Connectors | null>(null);
   readonly link = new Store<Link>("connecting");
+  /** Why the link is lost. `status` 0: no answer came. */
+  readonly problem = new Store<ApiProblem | null>(null);
   /** The latest task event. */
   readonly task = new Store<TaskEvent | null>(null);
   readonly #ended = new AbortController();
@@ -127,21 +129,28 @@ export class Live {
     while (!signal.aborted) {
       await pause(lookMs, signal);
       if (document.hidden || signal.aborted) continue;
-      const isThere = await this.#answers();
-      if (isThere && this.link.value === "lost") await this.#reload();
-      if (isThere) continue;
+      const problem = await this.#look();
+      if (problem === null && this.link.value === "lost") await this.#reload();
+      if (problem === null) continue;
       this.#loading.abort();
-      this.link.set("lost");
+      this.#lose(problem);
     }
   }
 
-  async #answers(): Promise<boolean> {
+  /** Null: the service is there. */
+  async #look(): Promise<ApiProblem | null> {
     try {
       await answer(this.api.session.get({ fetch: { signal: AbortSignal.timeout(answerMs) } }));
-      return true;
+      return null;
     } catch (error) {
-      return error instanceof ApiProblem && error.status > 0 && error.status < 500;
+      const problem = problemIn(error);
+      return problem.status > 0 && problem.status < 500 ? null : problem;
     }
+  }
+
+  #lose(problem: ApiProblem): void {
+    this.problem.set(problem);
+    this.link.set("lost");
   }
 
   /** Events come, the service answers, and nothing is copied. */
@@ -160,9 +169,11 @@ export class Live {
       const loaded = connectorsOf(connectors, this.#known());
       this.#unshown = null;
       this.connectors.set(loaded);
+      this.problem.set(null);
       this.link.set(this.#isStreaming ? "live" : "polling");
-    } catch {
-      this.link.set("lost");
+    } catch (error) {
+      // Who has broken it off has said why.
+      if (!this.#loading.signal.aborted) this.#lose(problemIn(error));
     }
     const missed = this.#waiting;
     this.#waiting = null;
@@ -203,6 +214,13 @@ export class Live {
       this.#unshown = null;
     }, showMs);
   }
+}
+
+/** A request that was given up has no answer, either. */
+function problemIn(error: unknown): ApiProblem {
+  return error instanceof ApiProblem && error.status > 0
+    ? error
+    : new ApiProblem(0, "unreachable", "The service does not answer.");
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -124,6 +124,27 @@ describe("a service that hangs while the page asks who is there", () => {
   }, 60_000);
 });
 
+test.each(["/", "/console/connectors/sleeper"])(
+  "a service without its state says so itself, on %s",
+  async (path) => {
+    await using staged = new StagedService(service.url);
+    const detail = "The state cannot be reached: connection refused.";
+    staged.override = (asked) =>
+      asked.startsWith("/connectors")
+        ? Response.json({ code: "state_unavailable", detail }, { status: 503 })
+        : null;
+    await using opened = await chromium.open(staged.url, path);
+    const { page } = opened;
+    await link(page, "Not working");
+    await waitFor("the reason", async () => (await textOf(page)).includes(detail));
+    expect(await page.$eval(".link-state", (found) => found.getAttribute("title"))).toStartWith(detail);
+    staged.override = null;
+    await link(page, "Live");
+    expect(await textOf(page)).toContain("sleeper");
+  },
+  60_000,
+);
+
 describe("a proxy that keeps the events back", () => {
   test("leaves statuses right within six seconds, and the page says how it gets them", async () => {
     const connectors = new ManyConnectors(3);

@@ -39,7 +39,7 @@ export function ConnectorPage({ id, tab }: ConnectorPageProps) {
       return (
         <>
           <h1 class="name">{id}</h1>
-          <Failure title="The connector is not known yet" error={new Error("The service does not answer.")} />
+          <Failure title="The connector is not known yet" error={shown.problem} />
         </>
       );
     case "unknown":

@@ -1,14 +1,15 @@
 // The connector that the page shows, also when it has just been deleted.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { ApiProblem } from "../../api/problem.ts";
 import type { KnownConnector } from "../../connector/known-connector.ts";
 import { useConsole } from "../../console-context.ts";
 import { useStore } from "../../store/store.ts";
 
 export type ShownConnector =
   | { readonly kind: "loading" }
-  /** The service does not answer, and never has. */
-  | { readonly kind: "unreached" }
+  /** The service has not told yet, and does not now. */
+  | { readonly kind: "unreached"; readonly problem: ApiProblem }
   | { readonly kind: "unknown" }
   /** It was there. */
   | { readonly kind: "deleted" }
@@ -21,7 +22,7 @@ export function useConnector(id: string): ShownConnector {
   const { live } = useConsole();
   const isListed = useStore(live.connectors, (all) => all !== null);
   const entry = useStore(live.connectors, (all) => all?.get(id) ?? null);
-  const isLost = useStore(live.link, (link) => link === "lost");
+  const problem = useStore(live.problem);
   const wasThere = useRef(false);
   const isAsked = useAskedAgain(id);
   if (entry) {
@@ -31,7 +32,7 @@ export function useConnector(id: string): ShownConnector {
   if (wasThere.current) return { kind: "deleted" };
   // The list may be older than a connector that has just been made.
   if (isListed && isAsked) return { kind: "unknown" };
-  return { kind: isLost ? "unreached" : "loading" };
+  return problem ? { kind: "unreached", problem } : { kind: "loading" };
 }
 
 /** True once the service was asked for this one. */

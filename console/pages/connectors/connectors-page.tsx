@@ -30,7 +30,7 @@ export function ConnectorsPage() {
   useTitle("Connectors");
   const { live, access } = useConsole();
   const connectors = useStore(live.connectors);
-  const link = useStore(live.link);
+  const problem = useStore(live.problem);
   const severalReplicas = useSeveralReplicas();
   const isNarrow = useMedia("(max-width: 60rem)");
   const query = useStore(address, (text) => text.split("?")[1] ?? "");
@@ -44,11 +44,7 @@ export function ConnectorsPage() {
     return (
       <>
         <h1>Connectors</h1>
-        {link === "lost" ? (
-          <Failure title="No connectors yet" error={new Error("The service does not answer.")} />
-        ) : (
-          <p class="soft">Loading…</p>
-        )}
+        {problem ? <Failure title="No connectors yet" error={problem} /> : <p class="soft">Loading…</p>}
       </>
     );
   if (all.length === 0) return <NoConnectors canCreate={access === "Full"} />;
