@@ -20,6 +20,8 @@ export interface DemoOptions {
   readonly brokers?: readonly string[];
 }
 
+/** SIGHUP: the terminal is closed. */
+const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** The exit code that a shell reports for a process that SIGINT ended. */
 const interruptedCode = 130;
 const initialCopyTimeoutMs = 120_000;
@@ -37,7 +39,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   const display = new LiveDisplay(terminalOutput(process.stdout));
   const stop = new AbortController();
   const interrupt = () => stop.abort(new Interrupted("interrupted"));
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  for (const signal of interruptions) process.on(signal, interrupt);
   try {
     return await setUpAndRun(options, display, stop.signal);
   } catch (error) {
@@ -45,7 +47,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
     display.print(`The demo failed: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+    for (const signal of interruptions) process.off(signal, interrupt);
   }
 }
 

@@ -105,7 +105,9 @@ export class PostgresServer implements AsyncDisposable {
 
   /** A connected client. Close it with `await using`. */
   async connect(database = "postgres"): Promise<Client & AsyncDisposable> {
-    const client = new Client(this.connection(database));
+    // The environment may say how other servers are reached. pg takes no notice of an empty text.
+    const own = { ssl: false, sslnegotiation: "postgres", options: " " } as const;
+    const client = new Client({ ...this.connection(database), ...own });
     client.on("error", () => {});
     await client.connect();
     return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });

@@ -25,3 +25,19 @@ test("a server that says a lot goes on", async () => {
   for (let at = 0; at < 30; at++) await server.query(`select '${long}'`);
   expect(await server.query("select 1 as one")).toEqual([{ one: 1 }]);
 });
+
+test("a server is reached whatever the environment says of others", async () => {
+  const before = { ...process.env };
+  Object.assign(process.env, {
+    ...{ PGSSLMODE: "require", PGSSLNEGOTIATION: "direct" },
+    PGOPTIONS: "-c default_transaction_read_only=on",
+  });
+  try {
+    await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+    expect(await server.query("create table t (); select 1 as one")).toEqual([{ one: 1 }]);
+  } finally {
+    for (const name of ["PGSSLMODE", "PGSSLNEGOTIATION", "PGOPTIONS"])
+      if (before[name] === undefined) delete process.env[name];
+      else process.env[name] = before[name];
+  }
+});

@@ -1,4 +1,4 @@
-// On Ctrl-C, at any moment, the demo takes down everything it started.
+// On Ctrl-C, at any moment, and when its terminal closes, the demo takes down everything it started.
 
 import { afterEach, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -10,9 +10,13 @@ let home = "";
 
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-test.each(["Service on", "Load over"])(
-  "after %p",
-  async (moment) => {
+test.each([
+  ["Service on", "SIGINT"],
+  ["Load over", "SIGINT"],
+  ["Service on", "SIGHUP"],
+] as const)(
+  "after %p by %s",
+  async (moment, signal) => {
     home = mkdtempSync(join(tmpdir(), "millrace-interrupt-"));
     // The user that Postgres runs as needs access.
     chmodSync(home, 0o755);
@@ -25,7 +29,7 @@ test.each(["Service on", "Load over"])(
     for await (const chunk of child.stdout) {
       const seen = text.includes(moment);
       text += new TextDecoder().decode(chunk);
-      if (!seen && text.includes(moment)) child.kill("SIGINT");
+      if (!seen && text.includes(moment)) child.kill(signal);
     }
     expect(await child.exited, text).toBe(130);
     expect(readdirSync(home)).toEqual([]);
