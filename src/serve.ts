@@ -103,7 +103,7 @@ export async function startService(
     countParked: () => state.parked.totals(state.shared && self.instance),
     countReceipts: () => state.receipts.totals(state.shared && self.instance),
   });
-  board.listener = metrics;
+  board.addWatch(metrics);
   const sharing =
     state.shared &&
     new Sharing({

@@ -47,6 +47,4 @@ export interface StreamLag {
    * log had come further than what it had sent.
    */
   readonly isInTheDark: boolean;
-  /** Commit time of the last change that arrived, microseconds since 1970-01-01 UTC; null before the first. */
-  readonly lastCommitTimeUs: bigint | null;
 }

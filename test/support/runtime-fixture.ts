@@ -153,7 +153,7 @@ export class RuntimeFixture implements AsyncDisposable {
       countParked: () => state.parked.totals(null),
       countReceipts: () => state.receipts.totals(null),
     });
-    this.board.listener = this.metrics;
+    this.board.addWatch(this.metrics);
   }
 
   async #drop({ id, source }: ConnectorConfig, signal: AbortSignal): Promise<void> {

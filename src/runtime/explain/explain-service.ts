@@ -14,7 +14,7 @@ import type { State } from "../../state/open-state.ts";
 import type { Statuses } from "../status/statuses.ts";
 import type { Supervisor } from "../supervisor.ts";
 import { conclude } from "./conclusion.ts";
-import { type RowReceipt, rowReceipts } from "./row-receipts.ts";
+import { rowReceipts } from "./row-receipts.ts";
 
 export interface ExplainContext {
   readonly state: Pick<State, "connectors" | "receipts" | "parked">;
@@ -49,7 +49,7 @@ export class StoredExplainService implements ExplainService {
       question ? supervisor.findRow(connectorId, question) : null,
       state.receipts.oldestMs(connectorId),
     ]);
-    const deliveries = [...receipts.map(({ delivery }) => delivery), ...kept.flatMap(discarded)]
+    const deliveries = [...receipts, ...kept.flatMap(discarded)]
       .toSorted((a, b) => b.at.localeCompare(a.at))
       .slice(0, mostDeliveries);
     const isElsewhere = key !== null && !stopped && !supervisor.holds(connectorId);
@@ -71,12 +71,12 @@ export class StoredExplainService implements ExplainService {
     connectorId: string,
     question: RowQuestion,
     { limits, sink }: ConnectorConfig,
-  ): Promise<readonly RowReceipt[]> {
+  ): Promise<readonly ExplainedDelivery[]> {
     const { hash } = textsDigest(question.key);
     const probes = filterProbes(filterKey(tableHash(question.schema, question.name), hash));
     const sinceMs = this.context.nowMs() - limits.receipts_hours * hourMs;
     const options = { sinceMs, hasMessageKeys: sink.kafka?.format.debezium === undefined };
-    const found: RowReceipt[] = [];
+    const found: ExplainedDelivery[] = [];
     for (let before: string | null = null; found.length < mostDeliveries; ) {
       const search = { probes, sinceMs: sinceMs - batchSpanMs, before, limit: batchesAtOnce };
       const batches = await this.context.state.receipts.search(connectorId, search);

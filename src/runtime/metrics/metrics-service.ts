@@ -9,7 +9,7 @@ import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import type { SlotLog } from "../../pipeline/run-reporter.ts";
 import type { StatusBoard } from "../status/status-board.ts";
-import type { MeasurementListener } from "../status/status-watch.ts";
+import type { StatusWatch } from "../status/status-watch.ts";
 import { withStoreTimeout } from "../status/store-timeout.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import type { ThreadWatch } from "../threads/thread-watch.ts";
@@ -36,7 +36,7 @@ export interface MetricsContext {
   readonly countReceipts: () => Promise<ReadonlyMap<string, number>>;
 }
 
-export class PrometheusMetricsService implements MetricsService, MeasurementListener {
+export class PrometheusMetricsService implements MetricsService, StatusWatch {
   readonly #registry = new Registry();
   readonly #runs: RunSeries;
   readonly #ready: Gauge;
@@ -143,7 +143,12 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     );
   }
 
-  /** The connector is deleted, or another replica holds it: its series go too. */
+  /** Another replica holds the connector, which shows its series. */
+  released(connector: string): void {
+    this.forget(connector);
+  }
+
+  /** The connector is deleted: its series go too. */
   forget(connector: string): void {
     this.#runs.forget(connector);
     this.#verifiedRows.remove({ connector });

@@ -13,7 +13,7 @@ import { copyLoadOf, noLoad } from "./copy-load.ts";
 import { HistoryWriter } from "./history-writer.ts";
 import { logStatus, phaseOf, starting } from "./status-lines.ts";
 import { StatusThrottle } from "./status-throttle.ts";
-import type { MeasurementListener, StatusWatch } from "./status-watch.ts";
+import type { StatusWatch } from "./status-watch.ts";
 import { TableBoard } from "./table-board.ts";
 
 interface Entry {
@@ -43,8 +43,6 @@ export interface StatusBoardOptions {
 }
 
 export class StatusBoard implements AsyncDisposable {
-  /** Set once, where the service is wired. */
-  listener: MeasurementListener | null = null;
   readonly #watches: StatusWatch[] = [];
   /** Where the connectors' tables stand. */
   readonly tables = new TableBoard();
@@ -162,7 +160,7 @@ export class StatusBoard implements AsyncDisposable {
   /** The run starts an attempt. */
   attempted(connectorId: string): void {
     this.#entries.get(connectorId)?.measurement.attemptBegan();
-    this.listener?.began(connectorId);
+    for (const watch of this.#watches) watch.began?.(connectorId);
   }
 
   /** The run's attempt has ended: nothing streams until the next one. */
@@ -177,7 +175,7 @@ export class StatusBoard implements AsyncDisposable {
       entry.measurement.measured(metrics);
       if (metrics.slot) this.measuredSlot(connectorId, metrics.slot);
     }
-    this.listener?.measured(connectorId, metrics);
+    for (const watch of this.#watches) watch.measured?.(connectorId, metrics);
   }
 
   /** What the source keeps of its log for the connector, whether it runs or not. */
@@ -186,7 +184,7 @@ export class StatusBoard implements AsyncDisposable {
   }
 
   failed(connectorId: string, runId: string, error: MillraceError): void {
-    this.listener?.failed(connectorId, error.code);
+    for (const watch of this.#watches) watch.failed?.(connectorId, error.code);
     const entry = this.#entries.get(connectorId);
     if (entry?.runId === runId)
       entry.lastError = { code: error.code, reason: error.message, at: this.now().toISOString() };
@@ -280,7 +278,6 @@ export class StatusBoard implements AsyncDisposable {
     const entry = this.#entries.get(connectorId);
     if (entry) cancelDeferred(entry);
     this.#entries.delete(connectorId);
-    this.listener?.forget(connectorId);
     this.tables.forget(connectorId);
   }
 

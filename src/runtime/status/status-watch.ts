@@ -3,22 +3,17 @@
 import type { SetAsideTable, Status } from "../../connector/status.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 
-/** Gets the measurements of runs as well. */
-export interface MeasurementListener {
-  /** An attempt of the connector's run begins: its counters start from zero. */
-  began(connectorId: string): void;
-  measured(connectorId: string, metrics: RunMetrics): void;
-  /** The attempt has ended with an error. */
-  failed(connectorId: string, code: string): void;
-  forget(connectorId: string): void;
-}
-
 /**
  * Hears what a connector's present run reports, as often as it does, when the board has it already. It must neither
  * block nor throw. It leaves out what does not concern it.
  */
 export interface StatusWatch {
   reported?(connectorId: string, status: Status): void;
+  /** An attempt of the connector's run begins: its counters start from zero. */
+  began?(connectorId: string): void;
+  measured?(connectorId: string, metrics: RunMetrics): void;
+  /** The attempt has ended with an error. */
+  failed?(connectorId: string, code: string): void;
   measuredSlot?(connectorId: string, slot: NonNullable<RunMetrics["slot"]>): void;
   /** All tables that are set aside now. */
   setAside?(connectorId: string, tables: readonly SetAsideTable[]): void;

@@ -185,7 +185,7 @@ export class PostgresStream implements ChangeStream {
 
   lag(): StreamLag {
     // Unless a change of ours is pending, or not sent for long, what the server has logged since then is not for us.
-    const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
+    const { builder, inProgress } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
     const isPending = isAmid || !this.#buffer.isEmpty || this.#status.acknowledged < this.#advance.handedOut;
     const { known, standsStill, isStale } = this.#log;
@@ -193,7 +193,7 @@ export class PostgresStream implements ChangeStream {
     const isBehind = isPending || (standsStill && isUnsent);
     const bytes = isBehind && known > this.#status.acknowledged ? known - this.#status.acknowledged : 0n;
     const isInTheDark = (isPending && isStale) || isUnsent || standsStill;
-    return { bytes: Number(bytes), isInTheDark, lastCommitTimeUs };
+    return { bytes: Number(bytes), isInTheDark };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
