@@ -4,52 +4,35 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { startAlerts } from "./alerts/start-alerts.ts";
 import type { Fault } from "./api/error-handling.ts";
-import type { EventService, SampleService, Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
 import { tableOfTask } from "./connector/task.ts";
+import { createServices } from "./create-services.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
-import { examineDisk } from "./doctor/disk-space.ts";
-import { LiveDoctorService } from "./doctor/doctor-service.ts";
-import { SharedDoctorService } from "./doctor/shared-doctor-service.ts";
 import { listen, urlOf } from "./listen.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
-import { type ConnectorWatch, StoredConnectorService } from "./runtime/connector-service.ts";
 import { EventHub } from "./runtime/events/event-hub.ts";
 import { RuntimeEvents } from "./runtime/events/runtime-events.ts";
-import { StoredExplainService } from "./runtime/explain/explain-service.ts";
-import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
 import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
-import { StoredParkedService } from "./runtime/parked-service.ts";
 import { answerMs } from "./runtime/replicas/lease-decisions.ts";
 import { Sharing } from "./runtime/replicas/sharing.ts";
-import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
 import { LiveSampleService } from "./runtime/samples/sample-service.ts";
 import { sleepOrStop } from "./runtime/sleep-or-stop.ts";
-import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
-import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
+import { LiveHealthService, threadTrouble } from "./runtime/status/health-service.ts";
 import { SlotWatch } from "./runtime/status/slot-watch.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
 import { LocalStatuses, type Statuses } from "./runtime/status/statuses.ts";
 import { Supervisor, type SupervisorContext } from "./runtime/supervisor.ts";
-import { StoredTaskService } from "./runtime/task-service.ts";
 import { ThreadWatch } from "./runtime/threads/thread-watch.ts";
 import { startVerifySchedule, type VerifySchedule } from "./runtime/verify-schedule.ts";
-import { dropSinkObjects, validateSink } from "./sink/registry.ts";
-import {
-  dropSourceObjects,
-  examineSource,
-  readSourceCatalog,
-  readSourceLog,
-  validateSource,
-} from "./source/registry.ts";
-import { usesDirectory } from "./state/open-database.ts";
+import { dropSinkObjects } from "./sink/registry.ts";
+import { dropSourceObjects, readSourceLog } from "./source/registry.ts";
 import { openState, type State } from "./state/open-state.ts";
-import type { InstallationView, ReplicaSelf } from "./state/stores/lease-store.ts";
+import type { ReplicaSelf } from "./state/stores/lease-store.ts";
 
 export interface RunningService extends AsyncDisposable {
   /** The URL to reach it at. */
@@ -217,63 +200,6 @@ function startSamples({ connectors }: State, board: StatusBoard, statuses: Statu
   board.addWatch(samples);
   samples.start();
   return samples;
-}
-
-interface ServiceParts {
-  readonly state: State;
-  readonly board: StatusBoard;
-  readonly statuses: Statuses;
-  readonly threads: ThreadWatch;
-  readonly supervisor: Supervisor;
-  readonly metrics: PrometheusMetricsService;
-  readonly now: () => Date;
-  readonly watch: ConnectorWatch;
-  readonly events: EventService;
-  readonly samples: SampleService;
-  readonly version: string;
-  readonly self: ReplicaSelf;
-  /** The installation as read last; null: this replica is alone, or has not read it yet. */
-  readonly view: () => InstallationView | null;
-  readonly settings: Settings;
-  readonly health: LiveHealthService;
-}
-
-function createServices(parts: ServiceParts): Services {
-  const { state, statuses, metrics, health, events, samples, settings } = parts;
-  const newId = () => Bun.randomUUIDv7();
-  const doctor = new LiveDoctorService({
-    connectors: async () => {
-      const [connectors, parked] = await Promise.all([state.connectors.list(), state.parked.totals(null)]);
-      return connectors.map(({ id, config, initialized, runId }) => ({
-        ...{ config, initialized, status: statuses.status({ id, runId }), parked: parked.get(id) },
-      }));
-    },
-    stateTrouble: () => stateTrouble(state),
-    threadTrouble: () => threadTrouble(parts.threads),
-    examineDisk: () => examineDisk(usesDirectory(settings) ? settings.dataDirectory : null),
-    ...{ installation: parts.view, now: parts.now },
-    ...{ examineSource, validateSource, validateSink },
-  });
-  const connectors = new StoredConnectorService({ ...parts, newRunId: newId, randomBytes });
-  return {
-    doctor: new SharedDoctorService(doctor),
-    connectors,
-    tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
-    parked: new StoredParkedService(state),
-    explain: new StoredExplainService({ ...parts, connectors, nowMs: Date.now }),
-    inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
-    snapshots: new LiveSnapshotService(statuses),
-    ...{ health, metrics, events, samples, report: createReport(parts) },
-  };
-}
-
-function createReport(parts: ServiceParts): LiveReportService {
-  const { databaseUrl, report } = parts.settings;
-  return new LiveReportService({
-    ...{ ...parts, ...parts.self, settings: report, replicaId: parts.self.id },
-    stateKind: databaseUrl === null ? "Embedded" : "Postgres",
-    residentBytes: () => process.memoryUsage.rss(),
-  });
 }
 
 const monotonicMs = () => performance.now();
