@@ -1,6 +1,6 @@
 // Follows the connector's status through the service's log. Polling the API would take CPU, which is measured.
 
-import { untilAborted } from "../src/change/until-aborted.ts";
+import { untilAborted } from "../src/concurrency/until-aborted.ts";
 
 const timeoutMs = 600_000;
 

@@ -1,6 +1,7 @@
 // Thread entry for the senders of connectors whose sinks take messages. It wires each connector's delivery, and its transport, to the
 // main thread, which owns the record and the log.
 
+import { sleepOrThrow } from "./concurrency/sleep.ts";
 import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
@@ -18,7 +19,6 @@ import { DeliverySession } from "./sink/delivery/delivery-session.ts";
 import type { DeliverySettings, DeliveryTools } from "./sink/delivery/delivery-settings.ts";
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
-import { sleepOrThrow } from "./sink/delivery/order/sleep-or-throw.ts";
 import type { ReceiptPlace } from "./sink/delivery/receipts/receipt-keeping.ts";
 import type { OpenTransport, Transport } from "./sink/delivery/transport.ts";
 import { ConnectionPool } from "./sink/http/connection-pool.ts";

@@ -1,9 +1,9 @@
 // Assembles what sends alerts: the watch over the connectors, and the sender.
 
+import { sleepOrThrow } from "../concurrency/sleep.ts";
 import { AddressResolver, egressPolicy } from "../connection/egress.ts";
 import type { Log } from "../log.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
-import { sleepOrThrow } from "../sink/delivery/order/sleep-or-throw.ts";
 import { ConnectionPool } from "../sink/http/connection-pool.ts";
 import { AlertSender } from "./alert-sender.ts";
 import type { AlertSettings } from "./alert-settings.ts";

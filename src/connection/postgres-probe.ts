@@ -3,11 +3,11 @@
 
 import { isIP, Socket } from "node:net";
 import type { Client } from "pg";
+import { bounded } from "../concurrency/until-aborted.ts";
 import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
-import { bounded } from "./bounded.ts";
 import { type Lookup, systemLookup } from "./egress.ts";
 import { closeClient, connectPostgres, destroyClient, isEncrypted, processIdOf } from "./postgres-client.ts";
 import { describePostgresError, notToPooler, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";

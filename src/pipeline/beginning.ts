@@ -3,13 +3,13 @@
 import type { TakenBatches, TupleForm } from "../change/change-batch.ts";
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
+import { both } from "../concurrency/concurrently.ts";
 import { resumableCodes } from "../errors/error-codes.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { SnapshotPoint } from "../source/table-source.ts";
 import { askComputed } from "./ask-computed.ts";
-import { both } from "./concurrently.ts";
 import { publishWhenUnlocked } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
 

@@ -1,7 +1,7 @@
 // Publishes tables in spite of locks: tables that are published already do not wait for one that somebody has locked.
 
 import type { TableShape } from "../change/relation.ts";
-import { untilAborted } from "../change/until-aborted.ts";
+import { untilAborted } from "../concurrency/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";

@@ -4,6 +4,7 @@
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Lsn } from "../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
+import { Semaphore } from "../concurrency/semaphore.ts";
 import { isOfSink } from "../errors/error-codes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -15,7 +16,6 @@ import type { Source } from "../source/source.ts";
 import { type Begun, beginRun, type Found, readBothSides } from "./beginning.ts";
 import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
-import { CopyPermits } from "./copy/copy-permits.ts";
 import { MissingCopies, published } from "./copy/missing-copies.ts";
 import { CountedChanges } from "./counted-changes.ts";
 import { isUnpublished, PublishedWhenUnlocked, withoutUnpublished } from "./locked-tables.ts";
@@ -245,7 +245,7 @@ class PipelineRun {
       return tables;
     };
     const { copyPace: pace = defaultCopyPace } = this.request;
-    const permits = new CopyPermits(1);
+    const permits = new Semaphore(1);
     const parts = { source, sink, states, pace, permits };
     const once: CopyEnvironment = { ...parts, parallel: 1, ...waitingStream() };
     for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {

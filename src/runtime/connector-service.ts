@@ -2,6 +2,7 @@
 // whatever was answered is durable, and its effects survive a restart.
 
 import type { ConnectorService } from "../api/services.ts";
+import { KeyedQueue } from "../concurrency/keyed-queue.ts";
 import type {
   Command,
   ConnectorConfig,
@@ -28,7 +29,6 @@ import {
   type StoredConnector,
 } from "../state/stores/connector-store.ts";
 import { refuseSharedIdentity } from "./kafka-identity.ts";
-import { KeyedQueue } from "./keyed-queue.ts";
 import { needsFreshStart } from "./run/fresh-start.ts";
 import type { StatusBoard } from "./status/status-board.ts";
 import type { Statuses } from "./status/statuses.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Client } from "pg";
+import { Semaphore } from "../../src/concurrency/semaphore.ts";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
-import { Semaphore } from "../../src/connection/semaphore.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";

@@ -5,7 +5,7 @@ import { CopyTextParser } from "../../src/change/copy-text.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
 import { qualifiedName, type Relation } from "../../src/change/relation.ts";
 import { tupleColumns } from "../../src/change/tuple.ts";
-import { chunksUntilAborted } from "../../src/change/until-aborted.ts";
+import { chunksUntilAborted } from "../../src/concurrency/until-aborted.ts";
 import type { CopyChunk } from "../../src/sink/copy-sink.ts";
 
 /** Values as text, by their columns' names. A value that the source did not send is absent. */

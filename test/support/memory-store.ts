@@ -1,7 +1,7 @@
 // What stands in for a database under a memory sink: it makes a change as a whole or not at all, and plays the faults of the contract's suites.
 
 import { type Checkpoint, reachingTo } from "../../src/change/checkpoint.ts";
-import { untilAborted } from "../../src/change/until-aborted.ts";
+import { untilAborted } from "../../src/concurrency/until-aborted.ts";
 import type { HeldTable } from "./memory-sink.ts";
 
 export interface Held {

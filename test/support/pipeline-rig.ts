@@ -5,7 +5,7 @@ import { expect } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
 import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
-import { untilAborted } from "../../src/change/until-aborted.ts";
+import { untilAborted } from "../../src/concurrency/until-aborted.ts";
 import { historyAsked } from "../../src/connector/config/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";

@@ -1,8 +1,8 @@
 // What copying a table needs of its surroundings, written down: for tests that need no server.
 
+import { Semaphore } from "../../src/concurrency/semaphore.ts";
 import { type CopyEnvironment, waitingStream } from "../../src/pipeline/copy/copy-environment.ts";
 import { defaultCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
-import { CopyPermits } from "../../src/pipeline/copy/copy-permits.ts";
 import type { CopyChunk, CopySink, TableCopy } from "../../src/sink/copy-sink.ts";
 import type { Source } from "../../src/source/source.ts";
 import type { MemorySource } from "./memory-source.ts";
@@ -71,7 +71,7 @@ export function copyEnvironment(
     sink: { copies: copies as CopySink, flush: async () => {} },
     states: unwatchedStates,
     pace: defaultCopyPace,
-    permits: new CopyPermits(parallel),
+    permits: new Semaphore(parallel),
     ...waitingStream(),
     ...change,
     parallel,

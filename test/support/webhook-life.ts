@@ -3,7 +3,7 @@
 import { expect } from "bun:test";
 import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
-import { untilAborted } from "../../src/change/until-aborted.ts";
+import { untilAborted } from "../../src/concurrency/until-aborted.ts";
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { ReplaySpec, TaskResult } from "../../src/connector/task.ts";

@@ -1,10 +1,10 @@
 // Copies tables while the stream waits, or without a stream. A table that cannot be read does not stop the others.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { neverAborted } from "../../change/until-aborted.ts";
+import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
+import { neverAborted } from "../../concurrency/until-aborted.ts";
 import type { TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
-import { concurrently, itemsOf } from "../concurrently.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";

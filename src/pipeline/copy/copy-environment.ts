@@ -1,12 +1,12 @@
 // What copies need of their run: source and sink, how much may be done at once, and the stream's position.
 
 import type { Lsn } from "../../change/lsn.ts";
+import type { Semaphore } from "../../concurrency/semaphore.ts";
 import type { Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { CopyPace } from "./copy-pace.ts";
-import type { CopyPermits } from "./copy-permits.ts";
 import { CopyPoints } from "./copy-points.ts";
 
 export interface CopyEnvironment {
@@ -18,7 +18,7 @@ export interface CopyEnvironment {
   /** How many tables, and chunks of one table, are copied at once at most. */
   readonly parallel: number;
   /** One permit for each chunk that is being read, over all tables. */
-  readonly permits: CopyPermits;
+  readonly permits: Semaphore;
   /** Runs `action` between two batches. Rejects with the reason of `signal` when that fires before. */
   readonly betweenBatches: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
   /** Resolves when all changes committed before `lsn` are written. */

@@ -4,11 +4,11 @@
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
 import { RangesLeft, type TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
-import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
+import { concurrently } from "../../concurrency/concurrently.ts";
+import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CopyChunk, Settled, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
-import { concurrently } from "../concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 

@@ -2,9 +2,9 @@
 // table is copied again while the stream waits, and that copy reports the reason.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { untilAborted } from "../../change/until-aborted.ts";
+import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import type { CopyPhase, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
-import { concurrently, itemsOf } from "../concurrently.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";

@@ -3,6 +3,7 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { Semaphore } from "../../concurrency/semaphore.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
@@ -20,7 +21,6 @@ import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
-import { CopyPermits } from "./copy-permits.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
@@ -232,7 +232,7 @@ export class MissingCopies implements Disposable {
       ...{ source, sink, states },
       pace,
       parallel,
-      permits: new CopyPermits(Math.max(1, parallel)),
+      permits: new Semaphore(Math.max(1, parallel)),
       ...waitingStream(),
     };
   }

@@ -1,7 +1,7 @@
 // Runs the tasks of a streaming run: a few at once, but only one per table. And the run's own work on tables, one after the other.
 
 import type { TableShape } from "../../change/relation.ts";
-import { neverAborted } from "../../change/until-aborted.ts";
+import { neverAborted } from "../../concurrency/until-aborted.ts";
 import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/task.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";

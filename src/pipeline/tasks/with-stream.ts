@@ -2,10 +2,10 @@
 // the connections between them.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { Semaphore } from "../../concurrency/semaphore.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyEnvironment } from "../copy/copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
-import { CopyPermits } from "../copy/copy-permits.ts";
 import { makeIncrementalCopies } from "../copy/incremental-copies.ts";
 import { copyForTask } from "../copy/snapshot-task.ts";
 import { isUnpublished } from "../locked-tables.ts";
@@ -64,7 +64,7 @@ export function workWithStream(
   const { tasks, stop, copyPace: pace = defaultCopyPace, verifyLanes = 1 } = request;
   const { limit, parallel } = taskShares(request);
   const environmentOf = (most: number): CopyEnvironment => ({
-    ...{ source, sink, states, pace, parallel: most, permits: new CopyPermits(most) },
+    ...{ source, sink, states, pace, parallel: most, permits: new Semaphore(most) },
     betweenBatches: (action, signal) => events.betweenBatches(action, signal),
     passed: (lsn, signal) => position.passed(lsn, signal),
   });

@@ -3,8 +3,8 @@
 
 import type { RowKey } from "../../change/copy-part.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { untilAborted } from "../../change/until-aborted.ts";
 import type { RowDifference } from "../../comparison/unmatched-rows.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";

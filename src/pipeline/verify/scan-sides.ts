@@ -2,7 +2,6 @@
 // that differ.
 
 import type { PageRange, TableSize } from "../../change/page-range.ts";
-import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
 import {
   BucketDifferences,
   bucketsFor,
@@ -14,7 +13,8 @@ import { type BinaryRow, readBinaryRows } from "../../comparison/digest-rows.ts"
 import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { DigestScan } from "../../comparison/row-comparison.ts";
 import { UnmatchedRows } from "../../comparison/unmatched-rows.ts";
-import { concurrently } from "../concurrently.ts";
+import { concurrently } from "../../concurrency/concurrently.ts";
+import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborted.ts";
 import type { OpenedSides } from "./opened-sides.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 

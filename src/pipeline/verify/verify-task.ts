@@ -1,10 +1,10 @@
 // Compares a table at the sink with its source for a task, and mends what differs if that is asked for.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { untilAborted } from "../../change/until-aborted.ts";
 import type { Expected } from "../../comparison/bucket-differences.ts";
 import { isKeyed } from "../../comparison/digest-sql.ts";
 import type { RowDifference, UnmatchedRows } from "../../comparison/unmatched-rows.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import type { VerifySpec } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";

@@ -1,16 +1,16 @@
 // Asks for the slots that no run asks for: of connectors that are stopped, disabled or failed, and of those whose attempts fail too soon. Their
 // sources keep ever more of their logs. Of those that run, a LogWatch (pipeline/) tells. What was told last of each is here.
 
-import { untilAborted } from "../../change/until-aborted.ts";
+import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
+import { sleepOrStop } from "../../concurrency/sleep.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { type Status, stands } from "../../connector/status.ts";
-import { concurrently, itemsOf } from "../../pipeline/concurrently.ts";
 import { gistOf, slotLog } from "../../pipeline/log-watch.ts";
 import type { SlotLog } from "../../pipeline/run-reporter.ts";
 import type { KeptLog } from "../../source/source.ts";
 import type { State } from "../../state/open-state.ts";
 import { mayFindObjects } from "../connector-cleanup.ts";
-import { sleepOrStop } from "../sleep-or-stop.ts";
 import type { StatusBoard } from "./status-board.ts";
 import type { StatusWatch } from "./status-watch.ts";
 

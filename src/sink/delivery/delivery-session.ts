@@ -3,7 +3,7 @@
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
-import { untilAborted } from "../../change/until-aborted.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
 import type { DeliveryContext } from "./copy/copy-context.ts";

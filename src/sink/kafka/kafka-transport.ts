@@ -4,10 +4,10 @@
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
+import { sleepOrThrow } from "../../concurrency/sleep.ts";
 import type { AddressResolver } from "../../connection/egress.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import { sleepOrThrow } from "../delivery/order/sleep-or-throw.ts";
 import type { ParkingPlace } from "../delivery/parking/parking-set.ts";
 import type { ReceiptPlace } from "../delivery/receipts/receipt-keeping.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";

@@ -4,7 +4,7 @@ import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { brotliCompress, constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
-import { Semaphore } from "../../connection/semaphore.ts";
+import { Semaphore } from "../../concurrency/semaphore.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { releaseBytes } from "../../memory/release-bytes.ts";
 import { PartedBody, type RequestBody } from "../format/values/message-body.ts";

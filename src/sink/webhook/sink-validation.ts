@@ -3,7 +3,7 @@
 
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { bounded } from "../../connection/bounded.ts";
+import { bounded } from "../../concurrency/until-aborted.ts";
 import { AddressResolver, egressPolicy } from "../../connection/egress.ts";
 import { type Finding, config as setting, ValidationLog } from "../../connection/validation-log.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";

@@ -3,8 +3,8 @@
 // sessions.
 
 import type { Client } from "pg";
+import { type Permits, Semaphore } from "../../concurrency/semaphore.ts";
 import { closeClient, destroyClient, isIdle } from "../../connection/postgres-client.ts";
-import { type Permits, Semaphore } from "../../connection/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresConnection } from "../../connector/config/connection.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { zeroLsn } from "../../../src/change/lsn.ts";
-import { neverAborted } from "../../../src/change/until-aborted.ts";
+import { neverAborted } from "../../../src/concurrency/until-aborted.ts";
 import { type HeldPoint, holdsMs, withHeldPoint } from "../../../src/pipeline/verify/held-point.ts";
 import { temporarySlotMs } from "../../../src/source/postgres/slot/consistent-point.ts";
 import type { SnapshotPoint } from "../../../src/source/table-source.ts";

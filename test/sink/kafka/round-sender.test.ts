@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { type Connection, ResponseError } from "@platformatic/kafka";
+import { sleepOrThrow } from "../../../src/concurrency/sleep.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { withoutValues } from "../../../src/errors/row-in-reason.ts";
-import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
 import type { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
 import { kafkaFailure } from "../../../src/sink/kafka/client/kafka-error.ts";

@@ -3,9 +3,9 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
+import { sleepOrThrow } from "../../../src/concurrency/sleep.ts";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
-import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
 import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";

@@ -1,9 +1,9 @@
 // A connector to Kafka that parks three messages at most, over a parking in memory that outlives its sessions: its table, and rows of it. No
 // broker is needed.
 
+import { sleepOrThrow } from "../../../src/concurrency/sleep.ts";
 import type { ParkingCall } from "../../../src/connector/parking.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { sleepOrThrow } from "../../../src/sink/delivery/order/sleep-or-throw.ts";
 import { parkingStoreOf } from "../../../src/sink/delivery/parking/parking-store.ts";
 import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.ts";
 import { compileTable } from "../../../src/sink/format/compiled-table.ts";

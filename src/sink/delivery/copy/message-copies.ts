@@ -3,7 +3,7 @@
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import type { TableShape } from "../../../change/relation.ts";
-import { neverAborted, untilAborted } from "../../../change/until-aborted.ts";
+import { neverAborted, untilAborted } from "../../../concurrency/until-aborted.ts";
 import type {
   CopyChunk,
   CopyMode,

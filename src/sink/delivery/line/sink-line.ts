@@ -3,7 +3,7 @@
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { CopyTextParser } from "../../../change/copy-text.ts";
 import type { Relation } from "../../../change/relation.ts";
-import { Semaphore } from "../../../connection/semaphore.ts";
+import { Semaphore } from "../../../concurrency/semaphore.ts";
 import { GcPacer } from "../../../memory/gc-pacer.ts";
 import { StreamGarbage } from "../../../memory/stream-garbage.ts";
 import type { CopyChunk } from "../../copy-sink.ts";

@@ -1,7 +1,7 @@
 // Sends parked messages again, those of a key one after the other in their order, with the keys that they had. A message leaves the parking
 // once it is durable that it was delivered. What waits behind it follows. One that is refused again stays, and all behind it.
 
-import { untilAborted } from "../../../change/until-aborted.ts";
+import { untilAborted } from "../../../concurrency/until-aborted.ts";
 import type { ParkedEntry } from "../../../connector/parking.ts";
 import { ParkedAttempts, type ParkedAttemptsOptions } from "./parked-attempts.ts";
 import type { ParkedEntries } from "./parked-entries.ts";

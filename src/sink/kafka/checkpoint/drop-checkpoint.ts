@@ -1,9 +1,9 @@
 // Removes the record of a connector that is deleted, or that begins anew elsewhere, from the topic of checkpoints. Topics of tables stay.
 
-import { bounded } from "../../../connection/bounded.ts";
+import { sleepOrThrow } from "../../../concurrency/sleep.ts";
+import { bounded } from "../../../concurrency/until-aborted.ts";
 import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { sleepOrThrow } from "../../delivery/order/sleep-or-throw.ts";
 import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
 import { ProducerLog } from "../produce/producer-log.ts";

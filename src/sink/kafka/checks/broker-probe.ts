@@ -2,7 +2,7 @@
 
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { bounded } from "../../../connection/bounded.ts";
+import { bounded } from "../../../concurrency/until-aborted.ts";
 import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressOf } from "../client/broker-address.ts";

@@ -1,7 +1,7 @@
 // Validates a Kafka sink: that each broker is reached and lets the user in, what the user may do, and that settings go together with those
 // of the brokers. Nothing is written and no topic is made; a connector that runs is not disturbed.
 
-import { bounded } from "../../../connection/bounded.ts";
+import { bounded } from "../../../concurrency/until-aborted.ts";
 import { AddressResolver, egressPolicy } from "../../../connection/egress.ts";
 import {
   config,

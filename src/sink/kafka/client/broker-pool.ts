@@ -3,7 +3,7 @@
 
 import { isIP } from "node:net";
 import { Connection, type ConnectionOptions } from "@platformatic/kafka";
-import { bounded } from "../../../connection/bounded.ts";
+import { bounded } from "../../../concurrency/until-aborted.ts";
 import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressText } from "./broker-address.ts";

@@ -3,7 +3,7 @@
 // copy that is read again, as of a later point, takes the place of what was parked of it.
 
 import { formatLsn } from "../../../change/lsn.ts";
-import { neverAborted } from "../../../change/until-aborted.ts";
+import { neverAborted } from "../../../concurrency/until-aborted.ts";
 import type { AttemptNote, ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";

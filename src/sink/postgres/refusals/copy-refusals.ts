@@ -2,7 +2,7 @@
 
 import type { Client } from "pg";
 import type { Relation } from "../../../change/relation.ts";
-import { Semaphore } from "../../../connection/semaphore.ts";
+import { Semaphore } from "../../../concurrency/semaphore.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";

@@ -7,13 +7,13 @@ import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { keysSetting } from "../../../comparison/digest-sql.ts";
+import type { Permits } from "../../../concurrency/semaphore.ts";
 import { copyOut, type RowCount } from "../../../connection/copy/copy-out.ts";
 import {
   destroyClient,
   liftTransactionTimeout,
   noticeLostClient,
 } from "../../../connection/postgres-client.ts";
-import type { Permits } from "../../../connection/semaphore.ts";
 import type { SessionPool } from "../../../connection/session-pool.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
 import { sqlName } from "../../../connection/sql-name.ts";

@@ -6,7 +6,7 @@ import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import type { DigestScan, HashingServer, RowComparison } from "../../../comparison/row-comparison.ts";
-import { type Permits, Semaphore } from "../../../connection/semaphore.ts";
+import { type Permits, Semaphore } from "../../../concurrency/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../../connection/session-pool.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import type { KeySource } from "../../key-source.ts";

@@ -3,6 +3,7 @@
 // its client has gone.
 
 import type { Client } from "pg";
+import type { Permits } from "../../../concurrency/semaphore.ts";
 import {
   connectPostgres,
   destroyClient,
@@ -12,7 +13,6 @@ import {
 } from "../../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
 import type { RunOwner } from "../../../connection/run-session.ts";
-import type { Permits } from "../../../connection/semaphore.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";

@@ -4,9 +4,9 @@
 import type { Client } from "pg";
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
+import type { Permits } from "../../../concurrency/semaphore.ts";
 import { closeClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
-import type { Permits } from "../../../connection/semaphore.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import type { MillraceError } from "../../../errors/millrace-error.ts";
 import type { KeptLog, SourceContext } from "../../source.ts";

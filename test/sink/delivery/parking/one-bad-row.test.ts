@@ -1,7 +1,7 @@
 // What a receiver refuses is parked, through the real worker; everything else arrives.
 
 import { expect, test } from "bun:test";
-import { neverAborted } from "../../../../src/change/until-aborted.ts";
+import { neverAborted } from "../../../../src/concurrency/until-aborted.ts";
 import { tableShape, transaction } from "../../../support/batch-fixture.ts";
 import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { reachOf } from "../../../../src/change/checkpoint.ts";
-import { neverAborted } from "../../../../src/change/until-aborted.ts";
+import { neverAborted } from "../../../../src/concurrency/until-aborted.ts";
 import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { RequestWork } from "../../../../src/sink/delivery/order/request-work.ts";
 import { Parking } from "../../../../src/sink/delivery/parking/parking.ts";

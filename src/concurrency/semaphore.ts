@@ -27,6 +27,16 @@ export class Semaphore {
     };
   }
 
+  /** Runs `work` with a permit. Throws `signal.reason` if that fires before there is one. */
+  async within<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const release = await this.acquire(signal);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
   #wait(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const go = () => {

@@ -1,6 +1,21 @@
-// Waits of any length: a timer of more than 2^31 ms fires at once, and a receiver may ask for more in its Retry-After.
+// Waits for a while, or until it is no longer wanted.
 
+// A timer of more than 2^31 ms fires at once, and a receiver may ask for more in its Retry-After.
 const longestTimerMs = 2 ** 31 - 1;
+
+/** Ends early, without an error, when the signal does. */
+export async function sleepOrStop(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    signal.addEventListener("abort", finish);
+  });
+}
 
 /** Resolves after `ms`. Rejects with the signal's reason once it is aborted. */
 export async function sleepOrThrow(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 // Work on one key runs in order, and another key does not wait for it.
 
 import { expect, test } from "bun:test";
-import { KeyedQueue } from "../../src/runtime/keyed-queue.ts";
+import { KeyedQueue } from "../../src/concurrency/keyed-queue.ts";
 
 test("work on one key runs in order, also after a failure, and another key does not wait", async () => {
   const queue = new KeyedQueue();

@@ -1,7 +1,7 @@
 // Work on one item after the other, several items at a time.
 
 import { expect, test } from "bun:test";
-import { concurrently, itemsOf } from "../../src/pipeline/concurrently.ts";
+import { concurrently, itemsOf } from "../../src/concurrency/concurrently.ts";
 
 /** Promises that are settled have been told. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));

@@ -20,6 +20,12 @@ export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal):
   }
 }
 
+/** As `untilAborted`, for work that does not begin where the signal has fired. */
+export async function bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  return await untilAborted(work(), signal);
+}
+
 /** Yields the chunks until `signal` fires; then throws its reason. */
 export async function* chunksUntilAborted(
   chunks: AsyncIterable<Uint8Array>,
