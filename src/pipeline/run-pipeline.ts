@@ -4,7 +4,6 @@
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Lsn } from "../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
-import { Semaphore } from "../concurrency/semaphore.ts";
 import { isOfSink } from "../errors/error-codes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -14,7 +13,7 @@ import type { SinkEvents } from "../sink/sink-events.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 import type { Source } from "../source/source.ts";
 import { type Begun, beginRun, type Found, readBothSides } from "./beginning.ts";
-import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts";
+import { copyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { MissingCopies, published } from "./copy/missing-copies.ts";
 import { CountedChanges } from "./counted-changes.ts";
@@ -245,9 +244,7 @@ class PipelineRun {
       return tables;
     };
     const { copyPace: pace = defaultCopyPace } = this.request;
-    const permits = new Semaphore(1);
-    const parts = { source, sink, states, pace, permits };
-    const once: CopyEnvironment = { ...parts, parallel: 1, ...waitingStream() };
+    const once = copyEnvironment({ source, sink, states, pace }, 1, waitingStream);
     for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {
       await runTaskWithoutStream(once, task, listTables, stop);
       this.#health.goOn();

@@ -72,7 +72,7 @@ export function copyEnvironment(
     states: unwatchedStates,
     pace: defaultCopyPace,
     permits: new Semaphore(parallel),
-    ...waitingStream(),
+    ...waitingStream,
     ...change,
     parallel,
   };

@@ -54,8 +54,8 @@ async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: C
       meter.inPhase(name, phase);
       environment.states.inPhase(table, phase, rowsWritten);
     };
-    const of = { table, copy, signal: neverAborted, progress, phase };
-    const started = await startCopy(environment, of, isOrdered);
+    const toCopy = { table, copy, signal: neverAborted, progress, phase };
+    const started = await startCopy(environment, toCopy, isOrdered);
     if (!(await copyChunks(environment, started, points, stop))) return false;
     // The sink may use a session for it.
     await environment.permits.within(neverAborted, () => finishCopy(environment, started));

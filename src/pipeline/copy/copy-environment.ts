@@ -1,7 +1,7 @@
 // What copies need of their run: source and sink, how much may be done at once, and the stream's position.
 
 import type { Lsn } from "../../change/lsn.ts";
-import type { Semaphore } from "../../concurrency/semaphore.ts";
+import { Semaphore } from "../../concurrency/semaphore.ts";
 import type { Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
@@ -25,9 +25,19 @@ export interface CopyEnvironment {
   readonly passed: (lsn: Lsn, signal: AbortSignal) => Promise<void>;
 }
 
+type StreamOfCopies = Pick<CopyEnvironment, "betweenBatches" | "passed">;
+
 /** For copies that the stream waits for, or without a stream: all calls are between two batches. */
-export function waitingStream(): Pick<CopyEnvironment, "betweenBatches" | "passed"> {
-  return { betweenBatches: (action) => action(), passed: async () => {} };
+export const waitingStream: StreamOfCopies = { betweenBatches: (action) => action(), passed: async () => {} };
+
+/** `parallel`: as of `CopyEnvironment`, at least one. */
+export function copyEnvironment(
+  parts: Pick<CopyEnvironment, "source" | "sink" | "states" | "pace">,
+  parallel: number,
+  stream: StreamOfCopies,
+): CopyEnvironment {
+  const most = Math.max(1, parallel);
+  return { ...parts, ...stream, parallel: most, permits: new Semaphore(most) };
 }
 
 /**

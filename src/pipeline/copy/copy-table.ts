@@ -55,7 +55,7 @@ export async function startCopy(
   const measured = isWhole ? null : await measure(environment, of);
   const isLarge = measured !== null && measured.bytes >= pace.dividedFromBytes;
   const start = () => betweenBatches(() => copy.start(isLarge), signal);
-  // The sink may use a session for it. Beside the stream it does not, and whoever waits for batches must not keep a slot.
+  // The sink may use a session for it. Beside the stream it does not, and whoever waits for batches must not hold a permit.
   const started = copy.stream === "waits" ? await permits.within(signal, start) : await start();
   return { ...of, started, size: isLarge && started.ranges ? measured : null };
 }
@@ -178,7 +178,7 @@ async function copyChunk(
   const doesStreamRun = copy.stream === "runs";
   let beganMs = 0;
   await points.use(async (point) => {
-    // Without a slot: a copy that the stream stands still for may wait for one.
+    // Without a permit: a copy that the stream stands still for may wait for one.
     if (doesStreamRun) await passed(point.lsn, signal);
     await permits.within(signal, async () => {
       beganMs = performance.now();

@@ -3,7 +3,6 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { Semaphore } from "../../concurrency/semaphore.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
@@ -19,7 +18,7 @@ import type { CopyStates, TableStates } from "../table-states.ts";
 import type { RunningTasks } from "../tasks/running-tasks.ts";
 import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
-import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
+import { type CopyEnvironment, copyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
@@ -228,13 +227,7 @@ export class MissingCopies implements Disposable {
 
   #environment(parallel: number): CopyEnvironment {
     const { source, sink, states, copyPace: pace = defaultCopyPace } = this.request;
-    return {
-      ...{ source, sink, states },
-      pace,
-      parallel,
-      permits: new Semaphore(Math.max(1, parallel)),
-      ...waitingStream(),
-    };
+    return copyEnvironment({ source, sink, states, pace }, parallel, waitingStream);
   }
 
   /** Without a stream, all copies are as of one point: nothing would bring the changes between two points. */

@@ -4,7 +4,7 @@ import type { TableShape } from "../../change/relation.ts";
 import type { CopyMode, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
-import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
+import { type CopyEnvironment, passedPoint, pointsFromNow, waitingStream } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
 
@@ -136,7 +136,7 @@ async function copyNow(
 ): Promise<void> {
   await using _copy = copy;
   const { source, sink } = environment;
-  const now = { ...environment, betweenBatches: <T>(action: () => Promise<T>) => action() };
+  const now = { ...environment, ...waitingStream };
   await sink.flush();
   await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
   const started = await startCopy(now, { table, copy, signal, ...tellersOf(environment, task, table) }, true);

@@ -2,9 +2,8 @@
 // the connections between them.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { Semaphore } from "../../concurrency/semaphore.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { CopyEnvironment } from "../copy/copy-environment.ts";
+import { type CopyEnvironment, copyEnvironment } from "../copy/copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "../copy/copy-pace.ts";
 import { makeIncrementalCopies } from "../copy/incremental-copies.ts";
 import { copyForTask } from "../copy/snapshot-task.ts";
@@ -63,11 +62,11 @@ export function workWithStream(
 ): RunningTasks {
   const { tasks, stop, copyPace: pace = defaultCopyPace, verifyLanes = 1 } = request;
   const { limit, parallel } = taskShares(request);
-  const environmentOf = (most: number): CopyEnvironment => ({
-    ...{ source, sink, states, pace, parallel: most, permits: new Semaphore(most) },
-    betweenBatches: (action, signal) => events.betweenBatches(action, signal),
-    passed: (lsn, signal) => position.passed(lsn, signal),
-  });
+  const environmentOf = (most: number) =>
+    copyEnvironment({ source, sink, states, pace }, most, {
+      betweenBatches: (action, signal) => events.betweenBatches(action, signal),
+      passed: (lsn, signal) => position.passed(lsn, signal),
+    });
   const ofTasks = environmentOf(parallel);
   const ofVerifications: VerifyEnvironment = {
     ...ofTasks,

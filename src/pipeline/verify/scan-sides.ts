@@ -129,7 +129,7 @@ export async function* scanRows(
       });
     });
     if (unmatched.isFull) {
-      // So many are not too many. But others may have longer keys.
+      // So many rows fitted. Fewer are taken next time, as other keys may be longer.
       maxRows = Math.floor(rows * 0.9);
       continue;
     }

@@ -45,7 +45,7 @@ export async function verifyForTask(
     for (let repairs = 1; found.repaired > 0; repairs++) {
       const next = repairs < maxRepairs ? asked : { ...asked, spec: { ...spec, repair: "None" as const } };
       found = (await compareOnce(environment, context, next, signal)).result;
-      total = both(total, found);
+      total = sumOf(total, found);
     }
     return total;
   } catch (error) {
@@ -83,7 +83,7 @@ export async function compareOnce(
 }
 
 /** The last round says of which place of the log the table is known. */
-function both(before: VerifyResult, last: VerifyResult): VerifyResult {
+function sumOf(before: VerifyResult, last: VerifyResult): VerifyResult {
   return {
     ...last,
     ranges: before.ranges + last.ranges,

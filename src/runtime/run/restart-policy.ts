@@ -24,7 +24,7 @@ export function addFailure(streak: FailureStreak | null, nowMs: number): Failure
   return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
 }
 
-/** So many of them, and it is another service. */
+/** So many fencings within `fencingsMs` mean that another service uses the id. */
 const mostFencings = 3;
 const fencingsMs = 600_000;
 

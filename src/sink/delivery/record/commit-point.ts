@@ -70,7 +70,7 @@ export class CommitPoint {
   /** Whether the stream goes on only when something is done that may wait for a commit: that does not wait for the end of a transaction. */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
-    // Not where it needs no commit, and is done by then.
+    // A turn later: what needs no commit is done by then.
     if (isHeld) setImmediate(() => this.#isHeld && this.wake());
   }
 

@@ -9,7 +9,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { addColumns, type BookkeepingTable, bookkeepingTables, createTable } from "./bookkeeping-tables.ts";
 import { lockSpace } from "./connector-lock.ts";
 
-/** Who needs the table queues behind us meanwhile. */
+/** How long we wait for the lock: other sessions that need the table queue behind us meanwhile. */
 const lockWaitMs = 2_000;
 /** Between two attempts, so that those get it. */
 const pauseMs = 500;
