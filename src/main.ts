@@ -28,11 +28,12 @@ A first connector, from one Postgres to another:
   curl http://127.0.0.1:3000/api/v1/connectors/orders -H 'content-type: application/json' -d '{
     "id": "orders",
     "source": {"postgres": {
-      "connection": {"host": "db1", "user": "app", "password": "…", "database": "shop"},
-      "replication_type": {"logical_replication": {}}}},
+      "connection": {"host": "db1", "user": "millrace", "password": "…", "database": "shop"},
+      "replication_type": {"logical_replication": {"publication_name": "millrace"}}}},
     "sink": {"postgres": {
-      "connection": {"host": "db2", "user": "app", "password": "…", "database": "copy"}}}}'
+      "connection": {"host": "db2", "user": "millrace", "password": "…", "database": "warehouse"}}}}'
   millrace connectors get orders
+The README has the SQL for the roles and the publication.
 
 millrace <command> --help tells more.`,
   );
