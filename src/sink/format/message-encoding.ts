@@ -5,6 +5,7 @@ import type { Relation } from "../../change/relation.ts";
 import type { MessageFormat } from "../../connector/config/message-format.ts";
 import { DebeziumRowEncoder } from "./debezium/debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
+import { operationOfLetter } from "./operation-letters.ts";
 import type { RowEncoder, RowOperation } from "./row-encoder.ts";
 
 /**
@@ -76,16 +77,8 @@ export function messageEncoding(format: MessageFormat, connector: EncodedConnect
   }
 }
 
-const operationLetters: ReadonlyMap<string, RowOperation> = new Map([
-  ["c", "create"],
-  ["u", "update"],
-  ["d", "delete"],
-  ["r", "read"],
-  ["t", "truncate"],
-]);
-
 /** Letters with commas between them; `none` skips nothing. */
 function skippedOperations(letters: string): ReadonlySet<RowOperation> {
-  const named = letters.split(",").map((letter) => operationLetters.get(letter.trim()));
+  const named = letters.split(",").map((letter) => operationOfLetter(letter.trim()));
   return new Set(named.filter((operation) => operation !== undefined));
 }

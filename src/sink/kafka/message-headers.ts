@@ -2,6 +2,7 @@
 
 import { headerNames, newKeyHeader, oldKeyHeader } from "../../connector/config/kafka/debezium-headers.ts";
 import type { KafkaMessages } from "../../connector/config/kafka/kafka-format.ts";
+import { operationLetters } from "../format/operation-letters.ts";
 import type { RowOperation } from "../format/row-encoder.ts";
 import { ByteWriter } from "../format/values/byte-writer.ts";
 import { varint } from "./client/record-batch.ts";
@@ -15,13 +16,6 @@ export interface HeaderSource {
 
 type Header = readonly [name: string, value: string];
 
-const operationLetters: Readonly<Record<RowOperation, string>> = {
-  create: "c",
-  update: "u",
-  delete: "d",
-  read: "r",
-  truncate: "t",
-};
 const encoder = new TextEncoder();
 const uuidBytes = 36;
 const mostVarintBytes = 5;

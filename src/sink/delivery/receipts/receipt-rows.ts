@@ -4,13 +4,11 @@
 import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { RowMoment } from "../../format/idempotency-key.ts";
+import { type OperationLetter, operationLetters } from "../../format/operation-letters.ts";
 import type { RowContext, RowOperation } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
 import { checkHash, type KeyDigest } from "./key-digest.ts";
-
-/** In the order of their codes. */
-export const operationLetters = ["c", "u", "d", "r", "t"] as const;
 
 const codes: Readonly<Record<RowOperation, number>> = {
   create: 0,
@@ -19,6 +17,10 @@ const codes: Readonly<Record<RowOperation, number>> = {
   read: 3,
   truncate: 4,
 };
+/** In the order of their codes. */
+const letters = Object.entries(codes)
+  .toSorted(([, one], [, other]) => one - other)
+  .map(([operation]) => operationLetters[operation as RowOperation]);
 const partShift = 3;
 /** Of a row of which nothing but the first hash is known. */
 export const unknownMark = 7;
@@ -166,8 +168,8 @@ export function rowsWith(
   return found;
 }
 
-export function operationOf(mark: number): string {
-  return operationLetters[mark & operationMask] ?? "";
+export function operationOf(mark: number): OperationLetter | "" {
+  return letters[mark & operationMask] ?? "";
 }
 
 export function partOfMark(mark: number): number {

@@ -2,8 +2,9 @@
 
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
-import type { DebeziumRowOptions } from "../debezium/debezium-row.ts";
-import type { RowContext, RowEncoder, RowOperation } from "../row-encoder.ts";
+import { type DebeziumRowOptions, hasBefore } from "../debezium/debezium-row.ts";
+import { operationBytes } from "../operation-letters.ts";
+import type { RowContext, RowEncoder } from "../row-encoder.ts";
 import { ByteWriter } from "../values/byte-writer.ts";
 import type { TupleView } from "../values/tuple-view.ts";
 import type { AvroColumns } from "./avro-columns.ts";
@@ -19,14 +20,6 @@ const colon = ":".charCodeAt(0);
 /** `"]`, behind a row's place in `source.sequence`. */
 const sequenceEnd = new TextEncoder().encode('"]');
 const lengthOfOne = 2;
-
-const operationBytes: Readonly<Record<RowOperation, number>> = {
-  create: "c".charCodeAt(0),
-  update: "u".charCodeAt(0),
-  delete: "d".charCodeAt(0),
-  read: "r".charCodeAt(0),
-  truncate: "t".charCodeAt(0),
-};
 
 export class DebeziumAvroEncoder implements RowEncoder {
   readonly #header: Uint8Array;
@@ -53,7 +46,7 @@ export class DebeziumAvroEncoder implements RowEncoder {
 
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
     out.all(this.#header);
-    this.#writeTuple(out, arena, before, this.#hasBefore(before, row));
+    this.#writeTuple(out, arena, before, hasBefore(before, row, this.options));
     this.#writeTuple(out, arena, after, after.count > 0);
     this.#writeSource(out, row);
     this.#writeTransaction(out, row);
@@ -67,13 +60,6 @@ export class DebeziumAvroEncoder implements RowEncoder {
   #writeTuple(out: ByteWriter, arena: Uint8Array, tuple: TupleView, isThere: boolean): void {
     out.byte(isThere ? isValue : isNull);
     if (isThere) this.columns.writeAll(out, arena, tuple);
-  }
-
-  /** As of the JSON form. */
-  #hasBefore(before: TupleView, row: RowContext): boolean {
-    if (before.count === 0) return false;
-    if (row.operation === "delete") return true;
-    return this.options.includeBefore && !row.oldIsKey;
   }
 
   /** Many rows are made within a millisecond. */

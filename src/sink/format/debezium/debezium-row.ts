@@ -6,7 +6,8 @@ import { UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { type Relation, withoutDomain } from "../../../change/relation.ts";
 import { schemaOpening } from "../connect-schema.ts";
-import type { RowContext, RowEncoder, RowOperation } from "../row-encoder.ts";
+import { operationBytes } from "../operation-letters.ts";
+import type { RowContext, RowEncoder } from "../row-encoder.ts";
 import type { ByteWriter } from "../values/byte-writer.ts";
 import { writePacked } from "../values/packed-value.ts";
 import type { TupleView } from "../values/tuple-view.ts";
@@ -47,13 +48,15 @@ const tableOrder = bytesOf(',"data_collection_order":');
 const transactionEnd = bytesOf('},"op":"');
 const colon = ":".charCodeAt(0);
 
-const operationBytes: Readonly<Record<RowOperation, number>> = {
-  create: "c".charCodeAt(0),
-  update: "u".charCodeAt(0),
-  delete: "d".charCodeAt(0),
-  read: "r".charCodeAt(0),
-  truncate: "t".charCodeAt(0),
-};
+/** An update's old tuple that holds the key alone says nothing that `after` does not: Debezium leaves it out. */
+export function hasBefore(
+  before: TupleView,
+  row: RowContext,
+  { includeBefore }: Pick<DebeziumRowOptions, "includeBefore">,
+): boolean {
+  if (before.count === 0) return false;
+  return row.operation === "delete" || (includeBefore && !row.oldIsKey);
+}
 
 export class DebeziumRowEncoder implements RowEncoder {
   readonly #names: readonly Uint8Array[];
@@ -93,7 +96,7 @@ export class DebeziumRowEncoder implements RowEncoder {
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
     out.all(this.#opening);
     out.all(beforeBytes);
-    if (this.#hasBefore(before, row)) this.#columns(out, arena, before);
+    if (hasBefore(before, row, this.options)) this.#columns(out, arena, before);
     else out.all(nullBytes);
     out.all(afterBytes);
     if (after.count > 0) this.#columns(out, arena, after);
@@ -110,16 +113,6 @@ export class DebeziumRowEncoder implements RowEncoder {
     this.#nowMs = nowMs;
     const close = this.options.embedSchema ? "}}" : "}";
     this.#ending = bytesOf(`","ts_ms":${nowMs},"ts_us":${nowMs * 1000},"ts_ns":${nowMs}000000${close}`);
-  }
-
-  /**
-   * An update's old tuple that holds the key alone says nothing that `after` does not: Debezium leaves it
-   * out.
-   */
-  #hasBefore(before: TupleView, row: RowContext): boolean {
-    if (before.count === 0) return false;
-    if (row.operation === "delete") return true;
-    return this.options.includeBefore && !row.oldIsKey;
   }
 
   #writeSource(out: ByteWriter, row: RowContext): void {
