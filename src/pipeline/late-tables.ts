@@ -1,10 +1,8 @@
 // Without copies (skip_snapshots): warns of tables that had rows before they were published, as no change brings those.
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
+import { listedNames } from "../errors/listed-names.ts";
 import type { RunHealth } from "./run-health.ts";
-
-/** How many tables a warning names. */
-const maxNamed = 5;
 
 export class LateTables {
   /** OIDs of tables that have no copy and were published after they had rows. */
@@ -25,9 +23,8 @@ export class LateTables {
     if (late.length === 0 && this.#late.size === 0) return;
     this.#late = new Set(late.map(({ relation }) => relation.id));
     const names = late.map(({ relation }) => qualifiedName(relation));
-    const more = names.length > maxNamed ? ` and ${names.length - maxNamed} others` : "";
     const reason =
-      `The sink may lack rows of ${names.slice(0, maxNamed).join(", ")}${more}: those from before the table's changes were published. ` +
+      `The sink may lack rows of ${listedNames(names)}: those from before the table's changes were published. ` +
       "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
     this.reporter.warn("late tables", names.length === 0 ? null : reason);
   }

@@ -20,6 +20,7 @@ import { resolveConnector, resolveGiven } from "../connector/request/resolve-con
 import { disabledText, refusalOfResume } from "../connector/request/resume-refusal.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { type TableStatus, withVerified } from "../connector/table-status.ts";
+import { listedNames } from "../errors/listed-names.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import {
@@ -293,12 +294,7 @@ export class StoredConnectorService implements ConnectorService {
 const maxListed = 20;
 
 function removalText(removed: readonly string[]): string {
-  const listed = removed.slice(0, maxListed).join(", ");
-  const others = removed.length - maxListed;
-  return (
-    `The configuration was replaced, and no longer has ${listed}${others > 0 ? ` and ${others} more` : ""}. ` +
-    "To keep a setting, send it again."
-  );
+  return `The configuration was replaced, and no longer has ${listedNames(removed, maxListed)}. To keep a setting, send it again.`;
 }
 
 function refuseIfDeleted({ id, deletion }: StoredConnector): void {

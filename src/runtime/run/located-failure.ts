@@ -5,6 +5,7 @@ import { bastionsOf } from "../../connector/config/bastions.ts";
 import type { PostgresConnection } from "../../connector/config/connection.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
+import { listedNames } from "../../errors/listed-names.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** Failures of the connection itself. */
@@ -30,7 +31,7 @@ export function locateFailure(error: MillraceError, { source, sink }: ConnectorC
   if (side === undefined) return error;
   const connection = (side === "source" ? source : sink).postgres?.connection;
   const brokers = side === "sink" ? sink.kafka?.connection.brokers : undefined;
-  const address = connection ? addressOf(connection) : brokers && brokerNames(brokers);
+  const address = connection ? addressOf(connection) : brokers && listedNames(brokers, toldBrokers);
   if (address === undefined) return error;
   const text = `${side === "source" ? "Source" : "Sink"} ${address}: ${error.message}`;
   const isForGood = error.retry === "permanent";
@@ -42,11 +43,6 @@ function addressOf({ host, port, tunnel }: PostgresConnection): string {
   if (!tunnel?.ssh) return address;
   const bastions = bastionsOf(tunnel.ssh).map((bastion) => hostAndPort(bastion.host, bastion.port));
   return `${address} through ${bastions.join(" or ")}`;
-}
-
-function brokerNames(brokers: readonly string[]): string {
-  const others = brokers.length > toldBrokers ? ` and ${brokers.length - toldBrokers} more` : "";
-  return `${brokers.slice(0, toldBrokers).join(", ")}${others}`;
 }
 
 function hostAndPort(host: string, port: number): string {

@@ -1,7 +1,7 @@
 // Tells people, once for each column, that a value of it is null in a message, as its Avro type cannot hold it.
 
 import { qualifiedName, type Relation } from "../../change/relation.ts";
-import { listed } from "./client/listed.ts";
+import { listedNames } from "../../errors/listed-names.ts";
 
 export class NulledColumns {
   readonly #names = new Set<string>();
@@ -14,7 +14,7 @@ export class NulledColumns {
     this.#names.add(name);
     // The last one is always named.
     this.warn(
-      `Avro cannot hold some values of ${listed([...this.#names].reverse())}: they are null in the messages. Such are arrays of several dimensions, ` +
+      `Avro cannot hold some values of ${listedNames([...this.#names].reverse())}: they are null in the messages. Such are arrays of several dimensions, ` +
         "and a numeric that is NaN or infinite, for which decimal_handling_mode String has words.",
     );
   }

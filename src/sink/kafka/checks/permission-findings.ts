@@ -1,8 +1,8 @@
 // What a user who may not do all that the connector needs is told. Pure.
 
 import { type Finding, failed, passed, warned } from "../../../connection/validation-log.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
-import { listed } from "../client/listed.ts";
 import type { Grant } from "./acl-command.ts";
 import type { ClusterFacts, Refusals, TopicFacts } from "./cluster-facts.ts";
 
@@ -83,5 +83,5 @@ function isAuthorization({ id }: { readonly id: string }): boolean {
 }
 
 export function named(topics: readonly string[]): string {
-  return `topic${topics.length > 1 ? "s" : ""} ${listed(topics)}`;
+  return `topic${topics.length > 1 ? "s" : ""} ${listedNames(topics)}`;
 }

@@ -2,12 +2,12 @@
 // with the same sequence number, so that a broker that has it already knows it.
 
 import type { Connection } from "@platformatic/kafka";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { GcPacer } from "../../../memory/gc-pacer.ts";
 import { releaseBytes } from "../../../memory/release-bytes.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { isNetworkError, isPassing } from "../client/kafka-error.ts";
-import { listed } from "../client/listed.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
@@ -220,7 +220,7 @@ export class RoundSender {
       const why = answers
         ? "It may wait for replicas that are not in sync (min.insync.replicas), have much to do, or be behind a slow network."
         : "It answers nothing else either.";
-      const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${listed(topics)}. ${why}`;
+      const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${listedNames(topics)}. ${why}`;
       this.#isTold = true;
       this.events.retrying(1, text);
     }
@@ -272,7 +272,7 @@ export class RoundSender {
   #failure(error: unknown, waiting: Waiting): MillraceError {
     if (error instanceof MillraceError) return error;
     const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
-    return this.producer.failure(error, `take messages of ${listed(topics)}`);
+    return this.producer.failure(error, `take messages of ${listedNames(topics)}`);
   }
 
   #backoff(attempt: number): number {

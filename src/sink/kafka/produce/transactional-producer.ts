@@ -3,6 +3,7 @@
 // https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
 
 import { addPartitionsToTxnV3, type Connection, endTxnV3, initProducerIdV4 } from "@platformatic/kafka";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
 import {
@@ -12,7 +13,6 @@ import {
   isNetworkError,
   kafkaFailure,
 } from "../client/kafka-error.ts";
-import { listed } from "../client/listed.ts";
 import { askAgain, lostWaitMs, type Patience } from "./ask-again.ts";
 
 export interface ProducerOptions extends Patience {
@@ -84,7 +84,7 @@ export class TransactionalProducer {
     }));
     this.#begun ??= { monotonicMs: monotonic(), wallMs: nowMs() };
     const transaction = { transactionalId, producerId: this.#id, producerEpoch: this.#epoch, topics };
-    const names = listed(topics.map(({ name }) => name));
+    const names = listedNames(topics.map(({ name }) => name));
     await this.#ask(`add partitions of ${names} to a transaction`, (connection) =>
       addPartitionsToTxnV3.api.async(connection, [{ ...transaction, verifyOnly: false }]),
     );

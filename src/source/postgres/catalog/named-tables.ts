@@ -2,8 +2,8 @@
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { Catalog } from "../../../connector/config/catalog.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { listedNames } from "../checks/table-wording.ts";
 
 export function namedTables(catalog: Catalog): readonly { schema: string; name: string }[] {
   return catalog.schemas.flatMap((schema) =>

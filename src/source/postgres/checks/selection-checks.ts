@@ -5,8 +5,8 @@ import { qualifiedName, rowHashColumn } from "../../../change/relation.ts";
 import type { Finding } from "../../../connection/validation-log.ts";
 import type { Catalog } from "../../../connector/config/catalog.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import type { TableFacts } from "./source-facts.ts";
-import { listedNames } from "./table-wording.ts";
 
 /** `present`: all tables of the source; `tables`: the selected ones. */
 export function checkSelection(

@@ -1,6 +1,7 @@
 // How messages name tables: a few by name, and SQL for each. There may be thousands.
 
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
@@ -19,10 +20,4 @@ export function tableCommands<Table extends Name>(
   sql: (table: Table) => readonly string[],
 ): string[] {
   return tables.slice(0, maxTables).flatMap(sql);
-}
-
-/** `a, b and 3 more`. */
-export function listedNames(names: readonly string[], most = 5): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : "";
-  return names.slice(0, most).join(", ") + more;
 }

@@ -1,7 +1,7 @@
 // Says which tables are copied again, as a publication did not have their changes for a while. Pure.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
-import { listedNames } from "../checks/table-wording.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import type { Interruption } from "./publication-membership.ts";
 
 export function describeInterruption(

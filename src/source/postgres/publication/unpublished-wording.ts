@@ -3,7 +3,7 @@
 import { escapeIdentifier } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { listedNames } from "../checks/table-wording.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 

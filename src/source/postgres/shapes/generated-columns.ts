@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { AskComputed, ComputedAnswer, ComputedColumns } from "../../../change/computed-columns.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { serverVersion } from "../../../connection/server-version.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SourceContext } from "../../source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
@@ -202,18 +203,16 @@ export class GeneratedColumns {
         return [`${qualifiedName(table.relation)}.${each.column.name} (${choice.reason})`];
       }),
     );
-    const more = reasons.length > shownColumns ? ` and ${reasons.length - shownColumns} more` : "";
     this.context.events.warning(
       "generated columns",
       reasons.length === 0
         ? null
-        : `Generated columns are left out: ${reasons.slice(0, shownColumns).join(", ")}${more}. What a sink has of them stays ` +
+        : `Generated columns are left out: ${listedNames(reasons)}. What a sink has of them stays ` +
             "as it is. Exclude them in the catalog to end this warning.",
     );
   }
 }
 
-const shownColumns = 5;
 const sentKey = ({ relation }: SourceTable) => `generated columns of ${relation.id}`;
 const unsentKey = (tableId: number) => `generated columns left out of ${tableId}`;
 const keyOf = ({ relation }: SourceTable, { column }: SelectedGenerated) => `${relation.id} ${column.number}`;
