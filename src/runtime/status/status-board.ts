@@ -7,33 +7,14 @@ import type { Term } from "../../connector/term.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
 import type { HistoryStore } from "../../state/stores/history-store.ts";
-import { RunMeasurement, toProgress } from "../metrics/run-measurement.ts";
+import { toProgress } from "../metrics/run-measurement.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import { copyLoadOf, noLoad } from "./copy-load.ts";
 import { HistoryWriter } from "./history-writer.ts";
+import { cancelDeferred, newEntry, type StatusEntry } from "./status-entry.ts";
 import { logStatus, phaseOf, starting } from "./status-lines.ts";
-import { StatusThrottle } from "./status-throttle.ts";
 import type { StatusWatch } from "./status-watch.ts";
 import { TableBoard } from "./table-board.ts";
-
-interface Entry {
-  runId: string;
-  status: Status;
-  readonly measurement: RunMeasurement;
-  lastError: NonNullable<ConnectorStatus["last_error"]> | null;
-  /** The retry that is shown, as JSON. While it continues through several phases it is recorded once. */
-  retry: string | null;
-  /** When the next attempt follows; null: not known. Past: it is under way. */
-  nextAttemptAt: Date | null;
-  setAside: readonly SetAsideTable[];
-  /** When the next round begins; null: not known, or a round is under way. */
-  nextSnapshotAt: Date | null;
-  /** The last recorded status and its component, as JSON: only a different one is recorded. Null: there is none. */
-  recorded: string | null;
-  readonly throttle: StatusThrottle;
-  /** Records a throttled status later, unless another status comes first. */
-  deferred: ReturnType<typeof setTimeout> | undefined;
-}
 
 export type MeasuredRun = RunMetrics & { readonly runId: string; readonly lagSeconds: number | null };
 
@@ -46,7 +27,7 @@ export class StatusBoard implements AsyncDisposable {
   readonly #watches: StatusWatch[] = [];
   /** Where the connectors' tables stand. */
   readonly tables = new TableBoard();
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, StatusEntry>();
   readonly #history: HistoryWriter;
   readonly #throttleMs: number;
   readonly #termOf: (connectorId: string) => Term | undefined;
@@ -114,7 +95,7 @@ export class StatusBoard implements AsyncDisposable {
   }
 
   /** Records the status now, or later where it is throttled. */
-  #recordNew(connectorId: string, entry: Entry, component: HistoryComponent, status: Status): void {
+  #recordNew(connectorId: string, entry: StatusEntry, component: HistoryComponent, status: Status): void {
     const waitMs = entry.throttle.waitMs(component, status, this.now().getTime());
     if (waitMs > 0) {
       const again = () => this.#recordNew(connectorId, entry, component, status);
@@ -293,25 +274,16 @@ export class StatusBoard implements AsyncDisposable {
   }
 
   /** A failed attempt has set its own error code already. Any other retry is one that the sink makes by itself. */
-  #setRetryError(entry: Entry, reason: string): void {
+  #setRetryError(entry: StatusEntry, reason: string): void {
     if (entry.lastError?.reason === reason) return;
     entry.lastError = { code: "sink_retrying", reason, at: this.now().toISOString() };
   }
 
-  #entry(connectorId: string, runId: string): Entry {
+  #entry(connectorId: string, runId: string): StatusEntry {
     const existing = this.#entries.get(connectorId);
     if (existing) return existing;
-    const entry: Entry = {
-      ...{ runId, status: starting, measurement: new RunMeasurement() },
-      ...{ lastError: null, retry: null, nextAttemptAt: null, setAside: [], nextSnapshotAt: null },
-      ...{ recorded: null, throttle: new StatusThrottle(this.#throttleMs), deferred: undefined },
-    };
+    const entry = newEntry(runId, this.#throttleMs);
     this.#entries.set(connectorId, entry);
     return entry;
   }
-}
-
-function cancelDeferred(entry: Entry): void {
-  clearTimeout(entry.deferred);
-  entry.deferred = undefined;
 }
