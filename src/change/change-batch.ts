@@ -1,7 +1,7 @@
 // The language between source and sink: many changes as bytes and offsets, one object per batch.
 // A batch is plain data over transferable buffers, so it passes between threads without a copy.
 
-import type { Lsn } from "./lsn.ts";
+import { type Lsn, lsn } from "./lsn.ts";
 import type { Relation } from "./relation.ts";
 
 /**
@@ -133,6 +133,11 @@ export interface TakenBatches {
   readonly takesInProgress?: boolean | undefined;
   /** A batch ends with the transaction that brings it to so many tables. Absent: it may have any number. */
   readonly maxTables?: number | undefined;
+}
+
+/** The commit LSN of change `i`. */
+export function commitLsnOf({ transaction, transactions }: ChangeBatch, i: number): Lsn {
+  return lsn(transactions.commitLsn[transaction[i]!]!);
 }
 
 /** Bytes of the arena that the batch's tuples occupy. */

@@ -44,6 +44,24 @@ test("keys and constraints that are deferred hold though triggers are switched o
   await pair.stop();
 });
 
+test("a constraint that is deferred refuses a transaction whose rows have come, and whose end comes alone", async () => {
+  await using pair = await between(
+    "create table t (id int primary key, u int, v text); insert into t values (1, 1)",
+    "create table t (id int primary key, u int unique deferrable initially deferred, v text)",
+  );
+  // A long row does not wait for the end of its transaction.
+  const long = "(select string_agg(md5(i::text), '') from generate_series(1, 80000) i)";
+  await pair.source(`insert into t values (2, 1, ${long})`);
+  const refusal = String(await pair.ended());
+  expect(refusal).toContain("that is there already: constraint t_u_key, table public.t");
+  expect(refusal).toContain("It is a row, of the transaction that was committed at");
+  await pair.source("insert into t values (3, 3)");
+  await pair.sink("alter table t drop constraint t_u_key");
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
 test("unlogged tables, which a crash of the sink's server has emptied, are copied again", async () => {
   await using pair = await between(
     "create table t (id int primary key, v text); create table p (id int primary key); create table kept (id int primary key); insert into t values (1, 'a'); insert into p values (1); insert into kept values (1)",

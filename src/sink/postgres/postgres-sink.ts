@@ -220,7 +220,7 @@ export class PostgresSink implements Sink {
       return null;
     } catch (error) {
       const refusal = describePostgresError(error, "sink", "sink_rejected_rows");
-      if (!isRowRefused(refusal)) throw error;
+      if (!isRowRefused(refusal) || this.#transaction.holdsPieces) throw error;
       const refused = await this.#transaction.applyAgain(client, batch);
       this.#undurable = { rows: 0, bytes: 0 };
       if (refused !== null) return refused;

@@ -2,7 +2,7 @@
 // batch, the batch is rolled back and, where there is a remedy, applied again. batch-applier.ts applies one batch.
 
 import type { Client } from "pg";
-import type { ChangeBatch, TupleForm } from "../../../change/change-batch.ts";
+import { type ChangeBatch, commitLsnOf, type TupleForm } from "../../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
@@ -37,6 +37,8 @@ export class ApplyTransaction {
   /** The form in which batches come. */
   form: TupleForm = "binary";
   #isOpen = false;
+  /** Of the source's transaction whose earlier pieces it holds, which are gone from memory; null: it holds none. */
+  #commitLsnOfPieces: Lsn | null = null;
   readonly #staging: MergeSession["staging"] = new Map();
   /** Dropped tables of the source whose last changes do not fit the target. */
   readonly #skipped = new Set<number>();
@@ -56,6 +58,11 @@ export class ApplyTransaction {
     return this.#isOpen;
   }
 
+  /** Not all of what it holds can be applied again. */
+  get holdsPieces(): boolean {
+    return this.#commitLsnOfPieces !== null;
+  }
+
   /**
    * Applies the batch, or a piece of a large transaction. If the server refuses it, it is applied again with a *remedy*, which is another way
    * to write it. Where no remedy helps, returns the refused row. The transaction then holds the source's transactions before that row's.
@@ -64,9 +71,13 @@ export class ApplyTransaction {
     const isPiece = this.#isOpen;
     // A refused COMMIT rolls back all pieces, and the earlier ones are gone from memory. So the last piece checks deferred constraints first.
     const isStrict = isPiece && !batch.endsInTransaction;
+    if (!isPiece) this.#commitLsnOfPieces = null;
     if (!isPiece) await client.query("begin");
     this.#isOpen = true;
-    if (batch.count === 0) return null;
+    if (batch.count === 0) {
+      if (isStrict) await checkDeferred(client, this.#commitLsnOfPieces);
+      return null;
+    }
     if (isPiece) await this.#setSavepoint(client);
     try {
       await this.#applyAll(client, batch, isPiece, isStrict);
@@ -77,6 +88,7 @@ export class ApplyTransaction {
     if (isPiece) await client.query("release savepoint piece");
     // The next piece has a savepoint of its own, after these tables were made.
     for (const state of this.#staging.values()) state.outlivesRollback = true;
+    if (batch.endsInTransaction) this.#commitLsnOfPieces = commitLsnOf(batch, batch.count - 1);
     return null;
   }
 
@@ -152,7 +164,7 @@ export class ApplyTransaction {
       }
     };
     // The row is in an earlier piece, which cannot be applied again.
-    if (isStrict && isPiece && !(await isAccepted(0))) throw withPosition(error, batch, 0);
+    if (isStrict && isPiece && !(await isAccepted(0))) throw withPosition(error, commitLsnOf(batch, 0));
     const at = isStrict
       ? await refusedAtEnd(batch, isAccepted)
       : await longestPrefix(batch.count, isAccepted);
@@ -166,7 +178,7 @@ export class ApplyTransaction {
     return {
       error: described,
       relation,
-      commitLsn: lsn(batch.transactions.commitLsn[transaction]!),
+      commitLsn: commitLsnOf(batch, at),
       before: isEarlierApplied ? { resumeLsn, rows } : null,
     };
   }

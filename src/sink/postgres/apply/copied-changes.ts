@@ -1,6 +1,6 @@
 // Decides which changes of a batch are in the copies of their tables already: they are not applied.
 
-import type { ChangeBatch } from "../../../change/change-batch.ts";
+import { type ChangeBatch, commitLsnOf } from "../../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
@@ -25,7 +25,7 @@ export class CopiedChanges {
   }
 
   commitLsn(i: number): Lsn {
-    return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
+    return commitLsnOf(this.batch, i);
   }
 
   /** Whether change `i` is in its table's copy already. `table`: as it was prepared, if it was. Called for each row. */

@@ -3,15 +3,18 @@
 
 import type { Client } from "pg";
 import type { ChangeBatch } from "../../../change/change-batch.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import { lastAccepted, longestPrefix } from "../refusals/longest-prefix.ts";
+import { isRowRefused, withPosition } from "../refusals/refused-row.ts";
 import { describeRefusedLate } from "../refusals/refused-rows.ts";
 
-/** Throws a MillraceError where COMMIT would fail. */
-export async function checkDeferred(client: Client): Promise<void> {
+/** Throws a MillraceError where COMMIT would fail. `commitLsn`: of the only transaction that can be to blame; null: one of several. */
+export async function checkDeferred(client: Client, commitLsn: Lsn | null = null): Promise<void> {
   try {
     await client.query("set constraints all immediate");
   } catch (error) {
-    throw describeRefusedLate(error);
+    const refusal = describeRefusedLate(error);
+    throw commitLsn !== null && isRowRefused(refusal) ? withPosition(refusal, commitLsn) : refusal;
   }
 }
 

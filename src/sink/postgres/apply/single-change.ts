@@ -2,9 +2,9 @@
 // old row, or a row that moves to another key and must be updated, as the source did not send all of its values, or the sink's row has more.
 
 import { type Client, escapeIdentifier } from "pg";
-import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
+import { type ChangeBatch, ChangeKind, commitLsnOf } from "../../../change/change-batch.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
-import { type Lsn, lsn } from "../../../change/lsn.ts";
+import type { Lsn } from "../../../change/lsn.ts";
 import { isSystemColumn, qualifiedName } from "../../../change/relation.ts";
 import { isOldWhole, newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -71,8 +71,7 @@ export async function applySingle(
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
     session.incomplete?.moves(table.relation.id);
-    const commitLsn = lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
-    const known = await knownOf(session, table, commitLsn);
+    const known = await knownOf(session, table, commitLsnOf(batch, i));
     if (!known.isNewStreamed && (await applyToMovedRow(session, table, keeps))) return;
     if (session.incomplete === null) throw new RowsMissing();
     if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isWhole : null);

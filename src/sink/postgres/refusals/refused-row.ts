@@ -1,8 +1,8 @@
 // Describes which row of a batch the sink's server has refused, by its key and its position in the stream. No other value of it is reported.
 
 import type { Client } from "pg";
-import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
-import { formatLsn, type Lsn, lsn } from "../../../change/lsn.ts";
+import { type ChangeBatch, ChangeKind, commitLsnOf } from "../../../change/change-batch.ts";
+import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import type { Column, Relation } from "../../../change/relation.ts";
 import { tupleColumns } from "../../../change/tuple.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
@@ -43,20 +43,14 @@ export async function withRow(
   i: number,
 ): Promise<MillraceError> {
   const key = await keyText(client, batch, i).catch(() => null);
-  return withPosition(error, batch, i, key === null ? " It is a row without a key" : rowOf(key));
+  return withPosition(error, commitLsnOf(batch, i), key === null ? " It is a row without a key" : rowOf(key));
 }
 
-/** Adds the position in the stream to `error`, which the transaction of change `i` caused. */
-export function withPosition(
-  error: MillraceError,
-  batch: ChangeBatch,
-  i: number,
-  row = " It is a row",
-): MillraceError {
-  const place = formatLsn(lsn(batch.transactions.commitLsn[batch.transaction[i]!]!));
+/** Adds the position in the stream to `error`, which the transaction with this commit LSN caused. */
+export function withPosition(error: MillraceError, commitLsn: Lsn, row = " It is a row"): MillraceError {
   return new MillraceError(
     error.code,
-    `${error.message}${row}${ofTransaction(place)}${keyHint(error.cause, true)}`,
+    `${error.message}${row}${ofTransaction(formatLsn(commitLsn))}${keyHint(error.cause, true)}`,
     { cause: error.cause },
   );
 }
