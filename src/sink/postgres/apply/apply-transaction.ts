@@ -10,7 +10,6 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SinkEvents } from "../../sink-events.ts";
-import { moveCheckpoint } from "../bookkeeping/bookkeeping.ts";
 import { isReplaced } from "../bookkeeping/replaced-tables.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import { HistoryRefused } from "../refusals/history-refused.ts";
@@ -27,6 +26,7 @@ import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import type { RolledBackTo } from "./undo-log.ts";
+import { WrittenBytes } from "./written-bytes.ts";
 
 /** Each COMMIT truncates every temporary table of the session, used or not: too many would make it slow. */
 const maxStagingTables = 40;
@@ -40,6 +40,7 @@ export class ApplyTransaction {
   /** Of the source's transaction whose earlier pieces it holds, which are gone from memory; null: it holds none. */
   #commitLsnOfPieces: Lsn | null = null;
   readonly #staging: MergeSession["staging"] = new Map();
+  readonly #written = new WrittenBytes();
   /** Dropped tables of the source whose last changes do not fit the target. */
   readonly #skipped = new Set<number>();
 
@@ -78,7 +79,10 @@ export class ApplyTransaction {
       if (isStrict) await checkDeferred(client, this.#commitLsnOfPieces);
       return null;
     }
-    if (isPiece) await this.#setSavepoint(client);
+    if (isPiece) {
+      await client.query("savepoint piece");
+      this.tables.undo.savepoint();
+    }
     try {
       await this.#applyAll(client, batch, isPiece, isStrict);
     } catch (error) {
@@ -185,7 +189,7 @@ export class ApplyTransaction {
 
   /** Commits what was applied, together with the checkpoint. */
   async commit(client: Client, from: Lsn, to: Lsn): Promise<void> {
-    await moveCheckpoint(client, this.connectorId, from, to);
+    await this.#written.moveCheckpoint(client, { connectorId: this.connectorId, from, to });
     if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isOpen = false;
@@ -202,11 +206,6 @@ export class ApplyTransaction {
     await client.query("rollback").catch(() => {});
     this.#isOpen = false;
     this.#forgetRolledBack("begin");
-  }
-
-  async #setSavepoint(client: Client): Promise<void> {
-    await client.query("savepoint piece");
-    this.tables.undo.savepoint();
   }
 
   /**
@@ -265,6 +264,7 @@ export class ApplyTransaction {
   /** A rollback has dropped the staging tables and undone the migrations of the transaction. */
   #forgetRolledBack(to: RolledBackTo): void {
     for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
+    if (to === "begin") this.#written.clear();
     this.tables.registry.forgetShapes();
     this.tables.undo.rolledBack(to);
   }
@@ -274,6 +274,7 @@ export class ApplyTransaction {
       client,
       form: this.form,
       staging: this.#staging,
+      written: this.#written,
       upserts: tried.upsert,
       repeats: false,
       incomplete: null,
@@ -301,6 +302,8 @@ export class ApplyTransaction {
   /** Errors name the table. */
   async #prepared(client: Client, relation: Relation, at: Lsn): Promise<PreparedTable> {
     try {
+      // They may be altered for the relation.
+      if (!this.tables.registry.isPrepared(relation)) await this.#written.check(client);
       return await this.tables.registry.prepared(client, relation, this.form, at);
     } catch (error) {
       if (error instanceof MillraceError) throw error;

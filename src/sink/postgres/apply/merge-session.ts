@@ -4,6 +4,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import type { TouchedKeys } from "../copy/touched-keys.ts";
+import type { WrittenBytes } from "./written-bytes.ts";
 
 export interface StagingState {
   /** The table has rows of this transaction. */
@@ -17,6 +18,8 @@ export interface MergeSession {
   readonly form: TupleForm;
   /** Staging tables that exist in this session, by name. */
   readonly staging: Map<string, StagingState>;
+  /** Tables that get bytes by COPY, without a staging table. */
+  readonly written: WrittenBytes;
   /** Replace rows of the same key, instead of trusting that inserts are new. Set after a unique violation. */
   readonly upserts: boolean;
   /** The stream has not passed the copy's last point. The copy may have a change already: rows may be missing, present or newer. */

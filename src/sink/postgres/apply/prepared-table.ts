@@ -48,6 +48,8 @@ export interface PreparedTable {
 
 export interface PreparedColumn {
   readonly name: string;
+  /** At the sink. */
+  readonly typeOid: number;
   /** As `TargetColumn` has it. */
   readonly plainType: string;
   readonly isDomain: boolean;
@@ -89,6 +91,7 @@ export function prepareTable(
   const stored = new Map(table.columns.map((column) => [column.name, column]));
   const columns = relation.columns.map(({ name }) => ({
     name,
+    typeOid: stored.get(name)?.typeOid ?? 0,
     plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
     isDomain: stored.get(name)?.isDomain ?? false,
     isFixed: stored.get(name)?.isFixed ?? false,

@@ -41,7 +41,13 @@ export async function insertRuns(
   }
   const body = copyBody(session.form);
   for (const { run, rows } of inserts.runs) body.addRun(run, rows);
-  await copyIn(session.client, copyToTargetSql(table, session.form), body.chunks());
+  await copyToTarget(session, table, body);
+}
+
+async function copyToTarget(session: MergeSession, table: PreparedTable, body: CopyBody): Promise<void> {
+  const { client, form, written } = session;
+  await copyIn(client, copyToTargetSql(table, form), body.chunks());
+  if (form === "binary") written.add(table);
   body.release();
 }
 
@@ -61,10 +67,7 @@ export async function mergeNetChanges(
         : applyStaged(session, table, plan, deferredDeletes),
     );
   }
-  if (plan.direct.rows > 0) {
-    await copyIn(session.client, copyToTargetSql(table, session.form), plan.direct.chunks());
-    plan.direct.release();
-  }
+  if (plan.direct.rows > 0) await copyToTarget(session, table, plan.direct);
 }
 
 /**

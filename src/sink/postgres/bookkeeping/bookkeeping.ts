@@ -109,16 +109,45 @@ export async function updateLog(client: Client, connectorId: string, log: string
   ]);
 }
 
-/** Moves the checkpoint from where this run left it. Throws if it is elsewhere: another run has written, so these rows must not be committed. */
-export async function moveCheckpoint(client: Client, connectorId: string, from: Lsn, to: Lsn): Promise<void> {
+export interface MovedCheckpoint {
+  readonly connectorId: string;
+  readonly from: Lsn;
+  readonly to: Lsn;
+}
+
+export interface TableFile {
+  /** As SQL. */
+  readonly name: string;
+  readonly file: string;
+}
+
+const moveSql =
+  "update millrace.checkpoint set resume_lsn = $3, updated_at = now() where connector_id = $1 and resume_lsn = $2";
+/** For no table, for one, and for several: a function of a set takes long to begin. */
+const filesSql = [
+  "",
+  " and pg_relation_filenode(to_regclass($4)) = $5::oid",
+  " and not exists (select from unnest($4::text[], $5::oid[]) as t(name, file) " +
+    "where pg_relation_filenode(to_regclass(t.name)) is distinct from t.file)",
+] as const;
+
+/**
+ * Moves the checkpoint from where this run left it. Throws if it is elsewhere: another run has written, so these rows must not be committed.
+ * Where `files` are given it returns false then, and also if one of these tables has another file.
+ */
+export async function moveCheckpoint(
+  client: Client,
+  { connectorId, from, to }: MovedCheckpoint,
+  files: readonly TableFile[] = [],
+): Promise<boolean> {
+  const several = [files.map(({ name }) => name), files.map(({ file }) => file)];
+  const kind = files.length > 1 ? 2 : files.length;
   const { rowCount } = await client.query({
-    name: "millrace_move_checkpoint",
-    text:
-      "update millrace.checkpoint set resume_lsn = $3, updated_at = now() " +
-      "where connector_id = $1 and resume_lsn = $2",
-    values: [connectorId, formatLsn(from), formatLsn(to)],
+    name: `millrace_move_checkpoint_${kind}`,
+    text: moveSql + filesSql[kind],
+    values: [connectorId, formatLsn(from), formatLsn(to), ...(kind > 1 ? several : several.flat())],
   });
-  if (rowCount === 1) return;
+  if (rowCount === 1 || files.length > 0) return rowCount === 1;
   throw new MillraceError(
     "sink_connection_lost",
     `The checkpoint of connector ${connectorId} is no longer at ${formatLsn(from)}: another run has moved it.`,

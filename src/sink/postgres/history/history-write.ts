@@ -26,11 +26,12 @@ export async function writeHistory(
   rows: HistoryRows,
   movedFrom: StagedGroup | null = null,
 ): Promise<void> {
-  const { client, form } = session;
+  const { client, form, written } = session;
   await withHistoryErrors(client, history, async () => {
     if (rows.direct.rows > 0) {
       const copy = `copy ${sqlName(history.name)} (${columnList(history)}) from stdin (format ${form})`;
       await copyIn(client, copy, rows.direct.chunks());
+      if (form === "binary") written.add(history.stored);
     }
     if (rows.staged.rows === 0) return;
     await stage(session, history, rows);

@@ -4,13 +4,16 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { projectTuple, type TupleRef } from "../../../change/tuple.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { TypedTable } from "../apply/written-bytes.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import { type KeyColumn, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
 import type { FollowedHistoryColumn } from "./history-ledger.ts";
-import { hasHistory } from "./history-naming.ts";
+import { hasHistory, historyColumnNames } from "./history-naming.ts";
 
 export interface PreparedHistory {
   readonly name: TargetName;
+  /** All columns that its rows have. */
+  readonly stored: TypedTable;
   readonly columns: readonly PreparedHistoryColumn[];
   /** Indexes of the relation's key; empty without one. */
   readonly key: readonly number[];
@@ -63,8 +66,10 @@ export function prepareHistory(parts: HistoryParts): PreparedHistory {
   });
   const kept = columns.map(({ at }) => at);
   const areAll = kept.length === relation.columns.length;
+  const names = [...columns.map(({ name }) => name), ...historyColumnNames];
   return {
     name: history.target,
+    stored: { target: history.target, columns: names.flatMap((name) => stored.get(name) ?? []) },
     columns,
     key: relation.key,
     outsideKey: kept.filter((at) => !relation.key.includes(at)),

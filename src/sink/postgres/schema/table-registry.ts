@@ -125,6 +125,11 @@ export class TableRegistry {
     return prepared;
   }
 
+  /** Whether `prepared` has nothing to read or to alter. */
+  isPrepared(relation: Relation): boolean {
+    return this.#prepared.has(relation);
+  }
+
   /** Whether the target follows a later shape, which it keeps, and takes no rows of the relation. `at`: the commit LSN of the changes. */
   isSuperseded(relation: Relation, at: Lsn): boolean {
     return this.#olderShape(relation, at) === "superseded";

@@ -6,6 +6,7 @@ import type { Relation } from "../../../../src/change/relation.ts";
 import { type ApplierTables, BatchApplier } from "../../../../src/sink/postgres/apply/batch-applier.ts";
 import type { MergeSession } from "../../../../src/sink/postgres/apply/merge-session.ts";
 import { prepareTable } from "../../../../src/sink/postgres/apply/prepared-table.ts";
+import { WrittenBytes } from "../../../../src/sink/postgres/apply/written-bytes.ts";
 import { prepareHistory } from "../../../../src/sink/postgres/history/prepared-history.ts";
 import { readTargetTable } from "../../../../src/sink/postgres/schema/target-table.ts";
 import type { FixtureChange } from "../../../support/batch-fixture.ts";
@@ -63,7 +64,15 @@ test("changes of the other table are in its own history", async () => {
     };
     const touched = { of: () => null, checkShape: async () => {} } as unknown as MergeSession["touched"];
     const session: MergeSession = {
-      ...{ client, form: "text", staging: new Map(), upserts: false, repeats: false, incomplete: null },
+      ...{
+        client,
+        form: "text",
+        staging: new Map(),
+        written: new WrittenBytes(),
+        upserts: false,
+        repeats: false,
+        incomplete: null,
+      },
       ...{ touched, inOrder: false, warn: () => {} },
     };
     const [batch] = batches([transaction(1, [update(former, "of a"), update(latter, "of b")])]);

@@ -7,12 +7,12 @@ import { type Lsn, lsn } from "../../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../../change/relation.ts";
 import { destroyClient } from "../../../../connection/postgres-client.ts";
 import { givenUp, isGivenUp } from "../../../../errors/given-up.ts";
-import { moveCheckpoint } from "../../bookkeeping/bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "../../bookkeeping/connector-lock.ts";
 import { isReplaced } from "../../bookkeeping/replaced-tables.ts";
 import type { SinkTables } from "../../sink-tables.ts";
 import { BatchApplier } from "../batch-applier.ts";
 import type { MergeSession } from "../merge-session.ts";
+import { WrittenBytes } from "../written-bytes.ts";
 
 /** How long committed transactions wait for a lock of one in progress, and that one for a lock of others. */
 export const lockPatienceMs = 3_000;
@@ -45,6 +45,7 @@ export class TransactionInProgress implements Disposable {
       client,
       form,
       staging,
+      written: new WrittenBytes(),
       upserts: false,
       repeats: false,
       inOrder: false,
@@ -104,7 +105,8 @@ export class TransactionInProgress implements Disposable {
     // Other transactions may have had a table set aside meanwhile.
     for (const [relation, since] of this.#written) this.#requireReady(relation, since);
     await this.#attempt(async () => {
-      await moveCheckpoint(this.client, this.connector.connectorId, from, to);
+      const { connectorId } = this.connector;
+      await this.#session.written.moveCheckpoint(this.client, { connectorId, from, to });
       await this.client.query("commit");
     });
   }
