@@ -38,6 +38,9 @@ test("a row that was delivered, one that is parked, and one of which nothing is 
   await find(page, '{"id":9}');
   await finds(page, "Delivered");
   expect(await textOf(page, ".task")).toContain("insert, answered 200");
+  // The answer names its row: another key may stand in the form by now.
+  await replaceText(page, "key", '{"id":10}');
+  expect(await textOf(page, "section [role=status]")).toContain('public.orders {"id":9}');
   await find(page, '{"id":10}');
   await finds(page, "Unknown");
   expect(await page.$(".task")).toBeNull();

@@ -3,6 +3,7 @@ import type { GivenConnector } from "../../../../src/connector/connector.ts";
 import type { Explanation } from "../../../../src/connector/explanation.ts";
 import { answer } from "../../../api/client.ts";
 import { ApiProblem } from "../../../api/problem.ts";
+import { TableName } from "../../../connector/table-name.tsx";
 import { useConsole } from "../../../console-context.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
@@ -112,10 +113,13 @@ function problemsOf(error: unknown): Partial<Question> | null {
 }
 
 function Found({ id, found }: { readonly id: string; readonly found: Explanation }) {
-  const { state, summary, receipts, open, parked } = found;
+  const { schema, name, key, state, summary, receipts, open, parked } = found;
   const timeline = moments(found);
   return (
     <div class="stack" role="status">
+      <p>
+        <TableName schema={schema} name={name} /> <code>{JSON.stringify(key)}</code>
+      </p>
       <p>
         <Badge tone={stateTones[state]}>{state}</Badge> {summary}
       </p>
@@ -126,14 +130,14 @@ function Found({ id, found }: { readonly id: string; readonly found: Explanation
       )}
       {timeline.length > 0 && (
         <ol class="tasks">
-          {timeline.map(({ at, tone, word, text, key }, index) => (
-            <li class="task" key={`${key}${index}`}>
+          {timeline.map(({ at, tone, word, text, key: delivery }, index) => (
+            <li class="task" key={`${delivery}${index}`}>
               <div class="task-head">
                 <Badge tone={tone}>{word}</Badge>
                 <h3>{text}</h3>
                 <span class="small soft made">{at === null ? "now" : <TimeAgo at={at} />}</span>
               </div>
-              {key !== null && <code class="small soft">{key}</code>}
+              {delivery !== null && <code class="small soft">{delivery}</code>}
             </li>
           ))}
         </ol>
