@@ -53,6 +53,8 @@ describe("editing", () => {
     await reach(page, "Review");
     expect(await textOf(page, ".changes")).toBe("/sink/webhook/retry/max_retries7 →  becomes 9");
     expect(await page.content()).not.toContain(secret);
+    // As the button does: what somebody else has changed meanwhile is not overwritten.
+    expect(await textOf(page)).toMatch(/-X PATCH [\s\S]*-H 'if-match: "[^"]+"'/);
     await pressAt(page, "Save the changes");
     await waitFor("the connector's page", async () => page.url().endsWith("/console/connectors/hook"));
     const after = await storedConnector(stage, "hook");

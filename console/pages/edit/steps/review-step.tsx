@@ -18,7 +18,7 @@ import { freeId } from "../model/draft.ts";
 import { mergePatchOf } from "../model/patch.ts";
 import { valueAt } from "../model/pointer.ts";
 import { withoutSecrets, withPlaceholders } from "../model/secrets.ts";
-import { creationOnly, saveConnector } from "./save-connector.ts";
+import { conditionOf, saveConnector } from "./save-connector.ts";
 import type { StepProps } from "./step-footer.tsx";
 import { Summary } from "./summary.tsx";
 import type { StepData } from "./use-step-data.ts";
@@ -166,7 +166,7 @@ function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObjec
     form.isNew && form.secretsOf !== null ? `?clone_from=${encodeURIComponent(form.secretsOf)}` : "";
   const curl = curlOf({
     ...{ method: patch ? "PATCH" : "POST", url: `${location.origin}/api/v1/connectors/${id}${clone}` },
-    ...{ body: withPlaceholders(body, shown), signIn: signIn(), headers: patch ? {} : creationOnly },
+    ...{ body: withPlaceholders(body, shown), signIn: signIn(), headers: conditionOf(form) },
   });
   return (
     <section class="card groups" aria-label="For the command line">

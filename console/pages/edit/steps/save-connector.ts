@@ -18,9 +18,9 @@ export async function saveConnector(api: Api, form: Form): Promise<string | Conf
   if (form.isNew) return create(api, form);
   const id = form.secretsOf ?? "";
   const connector = api.connectors({ connector_id: encodeURIComponent(id) });
-  const headers = form.tag === null ? {} : { "if-match": form.tag };
   try {
-    await answer(connector.patch(mergePatchOf(form.stored ?? {}, form.draft), { headers }));
+    const options = { headers: conditionOf(form) };
+    await answer(connector.patch(mergePatchOf(form.stored ?? {}, form.draft), options));
     return id;
   } catch (error) {
     if (!isPreconditionFailed(error)) throw error;
@@ -29,13 +29,14 @@ export async function saveConnector(api: Api, form: Form): Promise<string | Conf
   }
 }
 
-async function create(api: Api, { draft, secretsOf }: Form): Promise<string> {
+async function create(api: Api, form: Form): Promise<string> {
+  const { draft, secretsOf } = form;
   const id = String(draft.id ?? "");
   if (id === "") throw atId(422, "required");
   const query = secretsOf === null ? {} : { clone_from: secretsOf };
   const connector = api.connectors({ connector_id: encodeURIComponent(id) });
   try {
-    const options = { query, headers: creationOnly };
+    const options = { query, headers: conditionOf(form) };
     await answer(connector.post(draft as unknown as ConnectorRequest, options));
   } catch (error) {
     if (isPreconditionFailed(error)) throw atId(412, takenText);
@@ -44,8 +45,11 @@ async function create(api: Api, { draft, secretsOf }: Form): Promise<string> {
   return id;
 }
 
-/** The same request would replace a connector that is there. */
-export const creationOnly = { "if-none-match": "*" } as const;
+/** Without it a creation replaces a connector that is there, and a change what somebody else has changed meanwhile. */
+export function conditionOf({ isNew, tag }: Form): Readonly<Record<string, string>> {
+  if (isNew) return { "if-none-match": "*" };
+  return tag === null ? {} : { "if-match": tag };
+}
 
 export const takenText = "Another connector has this id: choose another one, or edit that one.";
 
