@@ -7,7 +7,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import type { PreparedTables, SinkContext } from "../sink.ts";
-import type { SetAsideTable, UnreadableTable } from "../sink-events.ts";
+import type { UnreadableTable } from "../sink-events.ts";
 import type { AppliedTables } from "./apply/applied-tables.ts";
 import { UndoLog } from "./apply/undo-log.ts";
 import type { TableCopyRecord } from "./bookkeeping/bookkeeping.ts";
@@ -15,7 +15,7 @@ import { CopiesUnderWay } from "./bookkeeping/copies-under-way.ts";
 import { CopyLedger } from "./bookkeeping/copy-ledger.ts";
 import { CopyRecords } from "./bookkeeping/copy-records.ts";
 import { IncompleteRows } from "./bookkeeping/incomplete-rows.ts";
-import { type MigrationCheck, SetAsideTables } from "./bookkeeping/set-aside-tables.ts";
+import { type MigrationCheck, SetAsideTables, withoutCopies } from "./bookkeeping/set-aside-tables.ts";
 import { isFollowed, isRecorded, ShapeLedger, type ShapeRecord } from "./bookkeeping/shape-ledger.ts";
 import { claimTargets } from "./bookkeeping/table-claims.ts";
 import { areUnloggedRowsThere, findUnlogged, recordWitness } from "./bookkeeping/unlogged-tables.ts";
@@ -62,19 +62,25 @@ export class SinkTables implements AppliedTables {
     this.interrupted = new InterruptedCopies(connectorId, this.records, this.touched, pace.copyRetentionMs);
     const { allowed, disable_all } = config.migration_strategy;
     const alter = !disable_all && allowed.includes("Datatype");
-    const types = new TypeMaker(connectorId, { alter, rename: makesCopies }, (reason) =>
-      events.warning("types", reason),
-    );
+    const warn = (topic: string) => (reason: string | null) => events.warning(topic, reason);
+    const types = new TypeMaker(connectorId, { alter, rename: makesCopies }, warn("types"));
     this.registry = new TableRegistry(
-      ...([config, naming, this.ledger, this.shapes, types, makesCopies] as const),
-      (reason) => events.warning("guessed columns", reason),
-      (reason) => events.warning("computed columns", reason),
+      config,
+      naming,
+      this.ledger,
+      this.shapes,
+      types,
+      makesCopies,
+      warn("guessed columns"),
+      warn("computed columns"),
     );
     const { suffix } = config.history_mode.append;
     this.histories = new Histories(
       connectorId,
       { asked, suffix, makesCopies, warn: (topic, reason) => events.warning(topic, reason) },
-      ...([naming, this.ledger, this.undo] as const),
+      naming,
+      this.ledger,
+      this.undo,
       (relation) => isFollowed(this.shapes.of(relation), relation),
     );
     this.setAside = new SetAsideTables(connectorId, this.ledger, this.shapes, (tables) =>
@@ -309,9 +315,4 @@ export class SinkTables implements AppliedTables {
     this.undo.committed();
     return tables;
   }
-}
-
-function withoutCopies(table: SetAsideTable): SetAsideTable {
-  const task = "No copy is made by itself (skip_snapshots): create a Snapshot task for the table then.";
-  return { ...table, reason: `${table.reason} ${task}` };
 }

@@ -224,3 +224,9 @@ export async function endSetAside(client: Client, connectorId: string, { id }: R
     id,
   ]);
 }
+
+/** As it is told where no copy is made by itself. */
+export function withoutCopies(table: SetAsideTable): SetAsideTable {
+  const task = "No copy is made by itself (skip_snapshots): create a Snapshot task for the table then.";
+  return { ...table, reason: `${table.reason} ${task}` };
+}
