@@ -14,7 +14,7 @@ export class NulledColumns {
     this.#names.add(name);
     // The last one is always named.
     this.warn(
-      `Avro cannot hold some values of ${listedNames([...this.#names].reverse())}: they are null in the messages. Such are arrays of several dimensions, ` +
+      `Avro cannot hold some values of ${listedNames([...this.#names].reverse(), 3)}: they are null in the messages. Such are arrays of several dimensions, ` +
         "and a numeric that is NaN or infinite, for which decimal_handling_mode String has words.",
     );
   }
