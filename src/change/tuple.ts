@@ -97,14 +97,39 @@ export function fillUnchanged(
   baseAt: number,
   taken: (column: number, length: number) => boolean = () => true,
 ): Uint8Array<ArrayBuffer> {
-  const baseColumns = tupleColumns(base, baseAt);
-  const parts = tupleColumns(arena, at).map((column, i) => {
-    const fromBase = column.length === UNCHANGED_LENGTH ? baseColumns[i] : undefined;
-    return fromBase && fromBase.length >= 0 && taken(i, fromBase.length)
-      ? slice(base, fromBase)
-      : slice(arena, column);
+  return tupleOfParts(filledParts(partsOf(arena, at), partsOf(base, baseAt), taken)).bytes;
+}
+
+/** A column of a tuple, where it lies. */
+export interface TuplePart {
+  /** As `TupleColumn` has it. */
+  readonly length: number;
+  /** Its length field and its bytes. */
+  readonly stored: Uint8Array;
+}
+
+export function partsOf(arena: Uint8Array, at: number): readonly TuplePart[] {
+  return tupleColumns(arena, at).map((column) => ({ length: column.length, stored: slice(arena, column) }));
+}
+
+/** As `fillUnchanged`, but copies nothing. */
+export function filledParts(
+  parts: readonly TuplePart[],
+  base: readonly TuplePart[],
+  taken: (column: number, length: number) => boolean = () => true,
+): readonly TuplePart[] {
+  return parts.map((part, i) => {
+    const known = part.length === UNCHANGED_LENGTH ? base[i] : undefined;
+    return known && known.length >= 0 && taken(i, known.length) ? known : part;
   });
-  return concatTuple(parts);
+}
+
+/** A new array with the tuple. */
+export function tupleOfParts(
+  parts: readonly TuplePart[],
+): TupleRef & { readonly bytes: Uint8Array<ArrayBuffer> } {
+  const bytes = concatTuple(parts.map(({ stored }) => stored));
+  return { bytes, start: 0, end: bytes.length };
 }
 
 /** The tuple at `at` with null in all columns but those of `key`: enough to find its row. */

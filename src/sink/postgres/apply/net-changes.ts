@@ -4,10 +4,14 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
 import {
+  filledParts,
   fillUnchanged,
   newTuple,
+  partsOf,
+  type TuplePart,
   type TupleRef,
   tupleColumns,
+  tupleOfParts,
   unchangedColumns,
 } from "../../../change/tuple.ts";
 import { KeyIndex, readInt32 } from "./key-index.ts";
@@ -92,6 +96,8 @@ export class NetChanges {
   #end = new Uint32Array(128);
   /** Entries whose last state was assembled from several tuples, or may have unchanged values. */
   readonly #own = new Map<number, TupleRef>();
+  /** Entries whose last state is yet to be assembled: a large value is copied once, however many updates left it alone. */
+  readonly #parts = new Map<number, readonly TuplePart[]>();
   readonly #incomplete = new Set<number>();
   /** Of the change that was folded last. Kept only where `keepsFolded` is set. */
   folded: FoldedChange = unfolded;
@@ -148,6 +154,9 @@ export class NetChanges {
   }
 
   tupleOf(entry: number): TupleRef {
+    const parts = this.#parts.get(entry);
+    if (parts) this.#own.set(entry, tupleOfParts(parts));
+    this.#parts.delete(entry);
     const own = this.#own.get(entry);
     return own ?? { bytes: this.arena, start: this.#start[entry]!, end: this.#end[entry]! };
   }
@@ -172,6 +181,7 @@ export class NetChanges {
       return true;
     }
     // Without an old tuple the key did not change and is in the new tuple: Postgres sends the old key if it is stored out of line.
+    if (!hasOld && !this.keepsFolded) return this.#amend(newStart, newEnd);
     const from = hasOld
       ? this.#entry(this.arena, oldStart, oldEnd, existed)
       : this.#entry(this.arena, newStart, newEnd, existed);
@@ -196,6 +206,22 @@ export class NetChanges {
       if (hasUnchangedColumn(tuple)) this.#incomplete.add(to);
     }
     return true;
+  }
+
+  /** An update of a row that keeps its key and large values. What the batch knows of these stays where it lies. */
+  #amend(newStart: number, newEnd: number): true {
+    const entry = this.#entry(this.arena, newStart, newEnd, existed);
+    const sent = partsOf(this.arena, newStart);
+    const parts = this.#isPresent(entry) ? filledParts(sent, this.#partsOf(entry)) : sent;
+    this.#put(entry, newStart, newEnd);
+    if (parts.some((part, i) => part !== sent[i])) this.#parts.set(entry, parts);
+    if (parts.some(({ length }) => length === UNCHANGED_LENGTH)) this.#incomplete.add(entry);
+    return true;
+  }
+
+  #partsOf(entry: number): readonly TuplePart[] {
+    const { bytes, start } = this.#own.get(entry) ?? { bytes: this.arena, start: this.#start[entry]! };
+    return this.#parts.get(entry) ?? partsOf(bytes, start);
   }
 
   /** The new tuple, with unchanged values filled in from the old tuple or from the row's state in this batch. */
@@ -239,6 +265,7 @@ export class NetChanges {
     this.#start[entry] = start;
     this.#end[entry] = end;
     if (this.#own.size > 0) this.#own.delete(entry);
+    if (this.#parts.size > 0) this.#parts.delete(entry);
     if (this.#incomplete.size > 0) this.#incomplete.delete(entry);
   }
 

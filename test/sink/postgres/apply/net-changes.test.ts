@@ -99,6 +99,21 @@ describe("the net of a key's changes", () => {
       { 2: "insert c,x" },
     ],
     [
+      "an unchanged value, before a key that moves",
+      [
+        insert("1", "a", "x"),
+        update("1", "b", unchanged),
+        move("1", "2", "c", unchanged),
+        update("2", "d", unchanged),
+      ],
+      { 2: "insert d,x" },
+    ],
+    [
+      "unchanged, then removed and inserted",
+      [update("1", "a", "x"), update("1", "b", unchanged), remove("1"), insert("1", "c", "y")],
+      { 1: "update c,y" },
+    ],
+    [
       "changed, then unchanged",
       [update("1", "b", "z"), update("1", "c", unchanged), update("1", "d", unchanged)],
       { 1: "update d,z" },
@@ -129,6 +144,19 @@ describe("the net of a key's changes", () => {
     };
     expect(fold([change]).results).toEqual({ 1: "update b,x" });
   });
+});
+
+test("many updates that leave a large value alone are folded without copying it", () => {
+  const large = "x".repeat(900_000);
+  const changes = [insert("1", "0", large)];
+  for (let i = 1; i <= 5000; i++) changes.push(update("1", String(i), unchanged));
+  const [batch] = batches([transaction(1, changes)]);
+  const net = new NetChanges([0], batch!.arena);
+  const before = process.cpuUsage();
+  for (let i = 0; i < batch!.count; i++) net.add(batch!, i);
+  const { user, system } = process.cpuUsage(before);
+  expect(resultsOf(net)).toEqual({ 1: `insert 5000,${large}` });
+  expect((user + system) / 1000).toBeLessThan(200);
 });
 
 test("writing only the net leaves the table as writing every change would", () => {
