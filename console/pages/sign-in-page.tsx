@@ -32,12 +32,14 @@ export function SignInPage(props: SignInProps) {
 /** Over the page, which keeps what was typed. */
 export function SignInAgain(props: SignInProps) {
   return (
-    <Dialog title="Sign in again" onClose={() => props.session.signOut()}>
-      <p>
-        The service does not take the credentials any more. What you have typed is still here. Close this to
-        sign out.
-      </p>
+    <Dialog title="Sign in again" onClose={null}>
+      <p>The service does not take the credentials any more. What you have typed is still here.</p>
       <SignInForm {...props} />
+      <div>
+        <Button kind="plain" onClick={() => props.session.signOut()}>
+          Sign out, and drop what was typed
+        </Button>
+      </div>
     </Dialog>
   );
 }

@@ -3,8 +3,8 @@ import { useEffect, useId, useRef } from "preact/hooks";
 
 interface DialogProps {
   readonly title: string;
-  /** Escape, too. */
-  readonly onClose: () => void;
+  /** Escape, too. Null: only what is in it closes it. */
+  readonly onClose: (() => void) | null;
   readonly children?: ComponentChildren;
 }
 
@@ -22,8 +22,20 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       dialog?.close();
     };
   }, []);
+  const close = () => {
+    if (isGone.current) return;
+    if (onClose) onClose();
+    // Browsers that do not know `closedby` close it at Escape.
+    else element.current?.showModal();
+  };
   return (
-    <dialog class="dialog" ref={element} aria-labelledby={id} onClose={() => isGone.current || onClose()}>
+    <dialog
+      class="dialog"
+      ref={element}
+      aria-labelledby={id}
+      onClose={close}
+      closedby={onClose ? "closerequest" : "none"}
+    >
       <div class="stack">
         <h2 id={id}>{title}</h2>
         {children}
