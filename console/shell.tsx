@@ -7,8 +7,10 @@ import type { Tone } from "./connector/condition.ts";
 import { useConsole } from "./console-context.ts";
 import { Badge } from "./parts/badge.tsx";
 import { Button } from "./parts/button.tsx";
+import { Failure } from "./parts/notice.tsx";
 import { Link } from "./route/link.tsx";
 import type { Route } from "./route/route.ts";
+import { lateFailure } from "./store/late-failure.ts";
 import type { Link as LinkState } from "./store/live.ts";
 import { useStore } from "./store/store.ts";
 import { chooseTheme, type Theme, theme } from "./store/theme.ts";
@@ -29,6 +31,7 @@ const whileLost = "What is shown is what was known last. The page tries again by
 export function Shell({ route, children }: { readonly route: Route; readonly children: ComponentChildren }) {
   const main = useRef<HTMLElement>(null);
   const shown = useRef(keyOf(route));
+  const late = useStore(lateFailure);
   useEffect(() => {
     // After a move, those who use the keyboard or hear the page go on at the new page.
     if (shown.current === keyOf(route)) return;
@@ -42,6 +45,7 @@ export function Shell({ route, children }: { readonly route: Route; readonly chi
       </a>
       <Top route={route} />
       <main class="page" id="main" tabIndex={-1} ref={main}>
+        {late && <Failure {...late} dismiss={() => lateFailure.set(null)} />}
         {children}
       </main>
       <footer class="foot">

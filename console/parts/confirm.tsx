@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { lateFailure } from "../store/late-failure.ts";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Failure } from "./notice.tsx";
@@ -16,7 +17,7 @@ interface ConfirmProps {
   readonly onClose: () => void;
 }
 
-/** Says what an action will do, does it when told to, and shows what went wrong. */
+/** Says what an action will do, does it when told to, and shows what went wrong. Closed meanwhile it goes on. */
 export function Confirm({ title, action, isDangerous = false, children, run, onClose }: ConfirmProps) {
   const [isRunning, setRunning] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -35,6 +36,7 @@ export function Confirm({ title, action, isDangerous = false, children, run, onC
       // Closed meanwhile, another dialog may stand in its place.
       if (isThere.current) onClose();
     } catch (failure) {
+      if (!isThere.current) return lateFailure.set({ title: `${title}: that did not work`, error: failure });
       setError(failure);
       setRunning(false);
     }
@@ -48,7 +50,7 @@ export function Confirm({ title, action, isDangerous = false, children, run, onC
           {action}
         </Button>
         <Button onClick={onClose} autofocus={isDangerous}>
-          Cancel
+          {isRunning ? "Close" : "Cancel"}
         </Button>
       </div>
     </Dialog>

@@ -24,10 +24,11 @@ interface FailureProps {
   readonly title: string;
   readonly error: unknown;
   readonly retry?: () => void;
+  readonly dismiss?: () => void;
 }
 
 /** Something failed that the reader asked for, with every violation that the API names. */
-export function Failure({ title, error, retry }: FailureProps) {
+export function Failure({ title, error, retry, dismiss }: FailureProps) {
   const fields = error instanceof ApiProblem ? error.fields : [];
   return (
     <Notice tone="bad" title={title} role="alert">
@@ -45,6 +46,13 @@ export function Failure({ title, error, retry }: FailureProps) {
         <div>
           <Button size="small" onClick={retry}>
             Try again
+          </Button>
+        </div>
+      )}
+      {dismiss && (
+        <div>
+          <Button size="small" onClick={dismiss}>
+            Dismiss
           </Button>
         </div>
       )}

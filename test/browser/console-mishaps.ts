@@ -8,6 +8,7 @@ import { violationsOf } from "../support/browser/accessibility.ts";
 import type { Chromium } from "../support/browser/chromium.ts";
 import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { fieldValue, fillField, press, textOf } from "../support/browser/form.ts";
+import { StagedService } from "../support/browser/staged-service.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let stage: ConsoleStage;
@@ -94,6 +95,9 @@ test("credentials that are no longer taken are asked for over what was typed, al
     await shows(page, "Sign in again", "body");
     expect(await violationsOf(page)).toEqual([]);
     await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 2);
+    // Whoever presses Escape does not mean to lose what was typed. The second time the browser closes it without asking.
+    for (let times = 0; times < 3; times++) await page.keyboard.press("Escape");
+    await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 2);
     await fillField(page, "secret", "second");
     await page.keyboard.press("Enter");
     await waitFor("the dialogs", async () => (await page.$$("dialog[open]")).length === 1);
@@ -102,6 +106,29 @@ test("credentials that are no longer taken are asked for over what was typed, al
     await shows(page, "Live", ".link-state");
   }
 }, 90_000);
+
+test("a question that is closed while its action runs tells that it failed all the same", async () => {
+  await using staged = new StagedService(service.url);
+  await using opened = await chromium.open(staged.url, "/console/connectors/orders");
+  const { page } = opened;
+  const refuse = Promise.withResolvers<Response>();
+  staged.override = (path) => (path === "/connector/command/orders" ? refuse.promise : null);
+  await shows(page, "Disabled");
+  await press(page, ".actions .button.danger");
+  await page.waitForSelector("dialog[open]");
+  const buttons = () => page.$$eval("dialog .button", (all) => all.map((button) => button.textContent));
+  expect(await buttons()).toEqual(["Delete", "Cancel"]);
+  await press(page, "dialog .button.danger");
+  await waitFor("the action", async () => (await buttons())[1] === "Close");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog[open]", { hidden: true });
+  refuse.resolve(Response.json({ code: "state_unavailable", detail: "The state is away." }, { status: 503 }));
+  await shows(page, "Delete connector orders: that did not work");
+  await shows(page, "The state is away.");
+  expect(await violationsOf(page)).toEqual([]);
+  await press(page, "[role=alert] .button");
+  await waitFor("it to be gone", async () => (await page.$("[role=alert]")) === null);
+}, 60_000);
 
 test("a service that is stopped is seen at once, and so is its return", async () => {
   await using opened = await chromium.open(service.url, "/console/connectors/orders");
