@@ -101,12 +101,9 @@ class KafkaTransport implements Transport {
       { ...tools, sleep: sleepOrThrow, signal },
       {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
-        committed: (ms) => {
-          run.transactionBytes = Math.min(log.maxBytes, maxBytes * 2);
-          tools.counts.committed(ms);
-        },
+        committed: (ms) => tools.counts.committed(ms),
         timedOut: () => {
-          run.transactionBytes = Math.min(maxBytes, Math.max(leastTransactionBytes, maxBytes / 2));
+          if (maxBytes > leastTransactionBytes) run.transactionBytes = maxBytes / 2;
         },
         halved: (bytes) => this.#log.limitBatches(bytes),
         tooLarge: async (row, reason) => {

@@ -9,17 +9,15 @@ import { DeliverySession } from "../../../src/sink/delivery/delivery-session.ts"
 import { LineServer } from "../../../src/sink/delivery/line/line-server.ts";
 import { createMessageSink } from "../../../src/sink/delivery/message-sink.ts";
 import { KafkaStore } from "../../../src/sink/kafka/checkpoint/kafka-store.ts";
-import { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { kafkaTransport } from "../../../src/sink/kafka/kafka-transport.ts";
 import { ProducerSession } from "../../../src/sink/kafka/produce/producer-session.ts";
 import { PartitionQueue, type Round } from "../../../src/sink/kafka/produce/round.ts";
-import { RoundSender, type SenderEvents } from "../../../src/sink/kafka/produce/round-sender.ts";
-import { TransactionalProducer } from "../../../src/sink/kafka/produce/transactional-producer.ts";
+import type { SenderEvents } from "../../../src/sink/kafka/produce/round-sender.ts";
 import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
 import { transaction } from "../../support/batch-fixture.ts";
 import { eventsTo, nothingTold } from "../../support/contract-bench.ts";
-import { carry, never, openOrBegin, outcomeOf } from "../../support/contract-carrying.ts";
+import { carry, openOrBegin, outcomeOf } from "../../support/contract-carrying.ts";
 import { accounts, insert } from "../../support/contract-history.ts";
 import { withSave } from "../../support/memory-record.ts";
 import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
@@ -39,28 +37,6 @@ const kafka = {
   topic_options: {},
 };
 const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
-
-test.each([
-  ["that is late", true, 1],
-  ["that is not", false, 0],
-])("a failure amid a transaction %s, whatever it is", async (_, isLate, expected) => {
-  const own = Object.getOwnPropertyDescriptor(TransactionalProducer.prototype, "isLate")!;
-  await using stack = new AsyncDisposableStack();
-  stack.defer(() => void mock.restore());
-  stack.defer(() => void Object.defineProperty(TransactionalProducer.prototype, "isLate", own));
-  Object.defineProperty(TransactionalProducer.prototype, "isLate", { ...own, get: () => isLate });
-  spyOn(TransactionalProducer.prototype, "init").mockImplementation(async () => {});
-  spyOn(Cluster.prototype, "topics").mockImplementation(async () => new Map());
-  spyOn(RoundSender.prototype, "send").mockImplementation(async () => {
-    throw new MillraceError("sink_unreachable", "Connection closed.");
-  });
-  let timedOut = 0;
-  const tools = { monotonic: () => 0, nowMs: () => 0, sleep: async () => {}, signal: never };
-  const session = new ProducerSession(settings, tools, { ...events, timedOut: () => void timedOut++ });
-  await session.begin();
-  await expect(session.send({} as Round)).rejects.toThrow("Connection closed.");
-  expect(timedOut).toBe(expected);
-});
 
 test("a backlog over a slow way is committed in transactions that it has the time for", async () => {
   using _spies = { [Symbol.dispose]: () => void mock.restore() };
@@ -84,7 +60,6 @@ test("a backlog over a slow way is committed in transactions that it has the tim
     }
     if (!isCommit) return;
     commits.push(open.messages);
-    (this as unknown as { events: SenderEvents }).events.committed(1);
     open = null;
   });
   spyOn(ProducerSession.prototype, "askAgain").mockImplementation((async () => ({

@@ -44,7 +44,7 @@ export interface KafkaRun {
   readonly id: string;
   /** It has committed something: a record of another run says that somebody took over. */
   hasCommitted: boolean;
-  /** What a transaction of the next session may gather, about: less after one that could not be sent in its time. */
+  /** What a transaction may gather, about: less, once brokers have aborted one that took too long to be sent. */
   transactionBytes: number;
 }
 

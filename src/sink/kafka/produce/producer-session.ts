@@ -60,6 +60,7 @@ export class ProducerSession {
     });
     const producer = new TransactionalProducer(cluster, {
       ...{ ...this.#patience, transactionalId, nowMs, timeoutMs: settings.transactionTimeoutMs },
+      timedOut: () => this.events.timedOut(),
     });
     const sender = new RoundSender(cluster, producer, { ...settings.sender, ...tools }, this.events);
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
@@ -79,15 +80,9 @@ export class ProducerSession {
   }
 
   async send(round: Round): Promise<void> {
-    const { sender, producer } = this.#here;
-    const sending = sender.send(round);
+    const sending = this.#here.sender.send(round);
     this.#sending = sending;
-    try {
-      await sending;
-    } catch (error) {
-      if (producer.isLate) this.events.timedOut();
-      throw error;
-    }
+    await sending;
     this.#sending = null;
   }
 

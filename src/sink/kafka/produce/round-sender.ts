@@ -46,7 +46,7 @@ export interface SenderEvents {
   tooLarge?(row: MessageRow | null, reason: string): Promise<void>;
   /** A transaction took so long to be committed. */
   committed(ms: number): void;
-  /** A transaction could not be sent in its time. */
+  /** A transaction took too long to be sent: it was aborted. */
   timedOut(): void;
 }
 

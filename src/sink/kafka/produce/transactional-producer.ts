@@ -20,6 +20,8 @@ export interface ProducerOptions extends Patience {
   readonly transactionalId: string | null;
   /** After so long without an end the coordinator aborts a transaction. */
   readonly timeoutMs: number;
+  /** It has aborted one. */
+  readonly timedOut: () => void;
   readonly nowMs: () => number;
 }
 
@@ -124,26 +126,18 @@ export class TransactionalProducer {
     await endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, false);
   }
 
-  /** The transaction has been open for about as long as it may be. */
-  get isLate(): boolean {
-    return this.#openMs >= this.options.timeoutMs * 0.9;
-  }
-
-  get #openMs(): number {
-    const { monotonic, nowMs } = this.options;
-    const begun = this.#begun;
-    // A clock that never goes back may stand still while the machine sleeps.
-    return begun === null ? 0 : Math.max(monotonic() - begun.monotonicMs, nowMs() - begun.wallMs);
-  }
-
   /** The failure as it is told: a transaction that was open for too long was aborted, which looks as if another producer ran. */
   failure(error: unknown, what: string): MillraceError {
     const failure = kafkaFailure(error, what);
+    const { timeoutMs, timedOut, monotonic, nowMs } = this.options;
+    const begun = this.#begun;
+    // A clock that never goes back may stand still while the machine sleeps.
+    const openMs = begun === null ? 0 : Math.max(monotonic() - begun.monotonicMs, nowMs() - begun.wallMs);
     if (failure.code !== "kafka_fenced") return failure;
-    if (this.isLate) {
-      const { timeoutMs } = this.options;
+    if (openMs >= timeoutMs * 0.9) {
+      timedOut();
       const text =
-        `The transaction was open for ${Math.round(this.#openMs)} ms, and the broker has aborted it: all of it is sent again, in smaller ones. ` +
+        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again, in smaller ones. ` +
         `Where the network is slow, or a quota is used up, raise transactions.timeout_ms, which is ${timeoutMs}, or the quota.`;
       return new MillraceError("sink_connection_lost", text, { cause: error });
     }
