@@ -208,13 +208,13 @@ export class DeliverySession {
     const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
     const spacingMs = spacingOf(flushIntervalMs, this.#transport.keepsReceipts);
-    const { store, windowBytes: maxBytes = windowBytes } = this.#transport;
+    const { store } = this.#transport;
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
     const stream = new StreamWindows({
       cutsMatter: batch.maxRows !== 1,
-      window: { maxBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
+      window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
       ...{ keyless, keeper },
       outlet: (options) => this.#transport.stream(options),

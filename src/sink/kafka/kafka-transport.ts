@@ -48,28 +48,25 @@ export interface KafkaTools {
   /** Undefined: no receipts are kept. */
   readonly receipts?: ReceiptPlace | undefined;
   /** What is counted. */
-  readonly counts: Omit<SenderEvents, "retrying" | "halved" | "tooLarge" | "timedOut"> & {
+  readonly counts: Omit<SenderEvents, "retrying" | "halved" | "tooLarge"> & {
     retried(): void;
   };
 }
 
 /** The share of a transaction's timeout after which it is committed in parts. */
 const commitWithin = 0.5;
-/** Of a transaction: one that is as small takes a second at 2 Mbit/s. */
-const leastTransactionBytes = 256 * 1024;
 /** Rows of a copy are counted so often. */
 const rowsPerCount = 512;
 
 /** `runId`: names this run of the connector in what it leaves in Kafka. */
 export function kafkaTransport(settings: KafkaSettings, runId: string, tools: KafkaTools): OpenTransport {
-  const run = { id: runId, hasCommitted: false, transactionBytes: settings.log.maxBytes };
+  const run = { id: runId, hasCommitted: false };
   return (events, state) => new KafkaTransport(settings, run, tools, events, state);
 }
 
 class KafkaTransport implements Transport {
   readonly store: CheckpointStore;
   readonly commitWithinMs: number | null;
-  readonly windowBytes: number;
   readonly #stop = new AbortController();
   readonly #session: ProducerSession;
   readonly #log: ProducerLog;
@@ -94,17 +91,12 @@ class KafkaTransport implements Transport {
   ) {
     const { signal } = this.#stop;
     const { messages, maxMessageBytes, log, sender } = settings;
-    const maxBytes = run.transactionBytes;
-    this.windowBytes = maxBytes;
     this.#session = new ProducerSession(
       settings,
       { ...tools, sleep: sleepOrThrow, signal },
       {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
         committed: (ms) => tools.counts.committed(ms),
-        timedOut: () => {
-          if (maxBytes > leastTransactionBytes) run.transactionBytes = maxBytes / 2;
-        },
         halved: (bytes) => this.#log.limitBatches(bytes),
         tooLarge: async (row, reason) => {
           // What is parked already is noted also where nothing more is: otherwise the next run would meet it again.
@@ -118,7 +110,7 @@ class KafkaTransport implements Transport {
       },
     );
     const parks = tools.parking !== undefined && settings.parking.parksRefused;
-    this.#log = new ProducerLog({ ...log, maxBytes }, this.#session, (error) =>
+    this.#log = new ProducerLog(log, this.#session, (error) =>
       events.failed(
         this.#isRefusalKnown && error.code === "kafka_message_too_large" ? isSentAgain(error) : error,
       ),

@@ -94,7 +94,7 @@ function senderTo(
       },
     },
     {
-      ...{ sent() {}, halved() {}, committed() {}, timedOut() {} },
+      ...{ sent() {}, halved() {}, committed() {} },
       tooLarge: async (row) => refused?.(row?.name ?? null),
       retrying: (attempt, reason) => void (attempt !== null && told.push(reason)),
     },

@@ -11,7 +11,6 @@ const names = { 22: "init", 24: "add", 26: "end" } as const;
 type Asked = (typeof names)[keyof typeof names];
 
 const endTxn = 26;
-const fenced = 90;
 const codes = { COORDINATOR_NOT_AVAILABLE: 15, NOT_COORDINATOR: 16, CONCURRENT_TRANSACTIONS: 51 } as const;
 
 const lost = {
@@ -44,19 +43,14 @@ function producerWith(failures: Partial<Record<Asked, (() => Error)[]>>, unreach
     forgetRoles() {},
   };
   let nowMs = 0;
-  let timedOut = 0;
   const producer = new TransactionalProducer(cluster as Cluster, {
     ...{ transactionalId: "t", timeoutMs: 60_000, operationTimeoutMs: 10_000, retrying() {} },
     ...{ nowMs: () => nowMs, monotonic: () => nowMs, signal: new AbortController().signal },
     sleep: async (ms) => {
       nowMs += ms;
     },
-    timedOut: () => void timedOut++,
   });
-  const pass = (ms: number) => {
-    nowMs += ms;
-  };
-  return { producer, asked, pass, timedOut: () => timedOut };
+  return { producer, asked };
 }
 
 async function begun(...options: Parameters<typeof producerWith>) {
@@ -120,20 +114,4 @@ test("an end that was refused, and then not answered, is asked for until it is, 
     retry: "transient",
   });
   expect(asked).toEqual(["init", "add", "end", "end", "end"]);
-});
-
-test("a transaction that was open for too long is told as that, with what to raise, and not as another producer", async () => {
-  const { producer, pass, timedOut } = await begun({ end: [() => refused(fenced), () => refused(fenced)] });
-  pass(70_000);
-  await expect(producer.commit()).rejects.toMatchObject({
-    code: "sink_connection_lost",
-    message: expect.stringMatching(
-      /open for 70000 ms, .*raise transactions\.timeout_ms, which is 60000, or the quota/,
-    ),
-  });
-  expect(timedOut()).toBe(1);
-  const other = await begun({ end: [() => refused(fenced)] });
-  other.pass(10_000);
-  await expect(other.producer.commit()).rejects.toMatchObject({ code: "kafka_fenced" });
-  expect(other.timedOut()).toBe(0);
 });

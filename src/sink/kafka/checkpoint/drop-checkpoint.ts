@@ -24,7 +24,7 @@ export async function dropCheckpoint(
   if (settings.sender.transactionalId === null) return;
   const tools = { monotonic: () => performance.now(), nowMs: Date.now, sleep: sleepOrThrow, signal };
   const nothing = () => undefined;
-  const events = { retrying: nothing, sent: nothing, halved: nothing, committed: nothing, timedOut: nothing };
+  const events = { retrying: nothing, sent: nothing, halved: nothing, committed: nothing };
   const session = new ProducerSession(settings, tools, events);
   try {
     await bounded(signal, () => drop(session, settings));

@@ -44,8 +44,6 @@ export interface KafkaRun {
   readonly id: string;
   /** It has committed something: a record of another run says that somebody took over. */
   hasCommitted: boolean;
-  /** What a transaction may gather, about: less, once brokers have aborted one that took too long to be sent. */
-  transactionBytes: number;
 }
 
 /** What is parked, as a commit sees it. */

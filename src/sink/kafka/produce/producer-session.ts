@@ -60,7 +60,6 @@ export class ProducerSession {
     });
     const producer = new TransactionalProducer(cluster, {
       ...{ ...this.#patience, transactionalId, nowMs, timeoutMs: settings.transactionTimeoutMs },
-      timedOut: () => this.events.timedOut(),
     });
     const sender = new RoundSender(cluster, producer, { ...settings.sender, ...tools }, this.events);
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };

@@ -46,8 +46,6 @@ export interface SenderEvents {
   tooLarge?(row: MessageRow | null, reason: string): Promise<void>;
   /** A transaction took so long to be committed. */
   committed(ms: number): void;
-  /** A transaction took too long to be sent: it was aborted. */
-  timedOut(): void;
 }
 
 /** A broker that has not answered for so long is asked about. */

@@ -20,8 +20,6 @@ export interface ProducerOptions extends Patience {
   readonly transactionalId: string | null;
   /** After so long without an end the coordinator aborts a transaction. */
   readonly timeoutMs: number;
-  /** It has aborted one. */
-  readonly timedOut: () => void;
   readonly nowMs: () => number;
 }
 
@@ -129,18 +127,17 @@ export class TransactionalProducer {
   /** The failure as it is told: a transaction that was open for too long was aborted, which looks as if another producer ran. */
   failure(error: unknown, what: string): MillraceError {
     const failure = kafkaFailure(error, what);
-    const { timeoutMs, timedOut, monotonic, nowMs } = this.options;
+    const { timeoutMs, monotonic, nowMs } = this.options;
     const begun = this.#begun;
     // A clock that never goes back may stand still while the machine sleeps.
     const openMs = begun === null ? 0 : Math.max(monotonic() - begun.monotonicMs, nowMs() - begun.wallMs);
     if (failure.code !== "kafka_fenced") return failure;
-    if (openMs >= timeoutMs * 0.9) {
-      timedOut();
-      const text =
-        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again, in smaller ones. ` +
-        `Where the network is slow, or a quota is used up, raise transactions.timeout_ms, which is ${timeoutMs}, or the quota.`;
-      return new MillraceError("sink_connection_lost", text, { cause: error });
-    }
+    if (openMs >= timeoutMs * 0.9)
+      return new MillraceError(
+        "sink_connection_lost",
+        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again.`,
+        { cause: error },
+      );
     const text =
       "Another producer has begun under the same transactional_id: is another service running this connector? " +
       "Then stop the connector in one of the two services, and start it in the other.";
