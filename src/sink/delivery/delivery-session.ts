@@ -209,12 +209,13 @@ export class DeliverySession {
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
     const spacingMs = spacingOf(flushIntervalMs, this.#transport.keepsReceipts);
     const { store } = this.#transport;
+    const maxBytes = () => this.#transport.windowBytes ?? windowBytes;
     const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
     const stream = new StreamWindows({
       cutsMatter: batch.maxRows !== 1,
-      window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
+      window: { maxBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
       ...{ keyless, keeper },
       outlet: (options) => this.#transport.stream(options),
@@ -224,8 +225,7 @@ export class DeliverySession {
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
       failed: (error) => this.#fail(error),
-      monotonic,
-      yieldToIo,
+      ...{ monotonic, yieldToIo },
     });
     this.#delivering = { keeper, stream, recorded, keyless };
   }

@@ -64,6 +64,8 @@ export interface Transport {
    * was added before the call. A commit may wait for the end of a transaction of the source, or of a copy's chunk, for so many ms.
    */
   readonly commitWithinMs: number | null;
+  /** Bytes of changes that are reported, or committed, together at most, by now; absent: as many as memory has room for. */
+  readonly windowBytes?: number;
   /** Saves of the record have receipts too. */
   readonly keepsReceipts?: boolean;
   /** Nothing is sent any more. */

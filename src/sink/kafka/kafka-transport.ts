@@ -110,16 +110,18 @@ class KafkaTransport implements Transport {
       },
     );
     const parks = tools.parking !== undefined && settings.parking.parksRefused;
-    this.#log = new ProducerLog(log, this.#session, (error) =>
+    const isTransactional = sender.transactionalId !== null;
+    const { monotonic } = tools;
+    const pace = isTransactional ? { timeoutMs: settings.transactionTimeoutMs, monotonic } : null;
+    const failed = (error: MillraceError) =>
       events.failed(
         this.#isRefusalKnown && error.code === "kafka_message_too_large" ? isSentAgain(error) : error,
-      ),
-    );
+      );
+    this.#log = new ProducerLog(log, this.#session, failed, pace);
     this.#encoding = new TableEncoding(settings, tools.resolver, (reason) => events.warning("avro", reason));
     this.#topics = new TopicQueues(settings, this.#session);
-    const isTransactional = sender.transactionalId !== null;
     this.commitWithinMs = isTransactional ? settings.transactionTimeoutMs * commitWithin : null;
-    const { receipts: place, monotonic } = tools;
+    const { receipts: place } = tools;
     this.#receipts = place
       ? new KafkaReceipts({ place, isTransactional, state, log: this.#log, monotonic })
       : null;
@@ -153,6 +155,10 @@ class KafkaTransport implements Transport {
       ...{ place, monotonic, nowMs, sleep: sleepOrThrow, add },
       taken: this.commitWithinMs === null ? taken : null,
     });
+  }
+
+  get windowBytes(): number {
+    return this.#log.mostBytes;
   }
 
   get keepsReceipts(): boolean {

@@ -30,9 +30,17 @@ class Rig {
   readonly other = new PartitionQueue("t", 1);
   readonly log: ProducerLog;
 
-  constructor(options: Partial<LogOptions> = {}) {
-    this.log = new ProducerLog({ ...roomy, ...options }, { send: (round) => this.#send(round) }, (error) =>
-      this.failures.push(error),
+  nowMs = 0;
+
+  /** `timeoutMs`: of a transaction; null: without them. */
+  constructor(options: Partial<LogOptions> = {}, timeoutMs: number | null = null) {
+    const pace = timeoutMs === null ? null : { timeoutMs, monotonic: () => this.nowMs };
+    const failed = (error: MillraceError) => this.failures.push(error);
+    this.log = new ProducerLog(
+      { ...roomy, ...options },
+      { send: (round) => this.#send(round) },
+      failed,
+      pace,
     );
   }
 
@@ -303,4 +311,32 @@ describe("a failure", () => {
       }
     },
   );
+});
+
+describe("what gathers for a transaction", () => {
+  /** Sends a round of so many bytes, which takes so long. Returns what may gather then. */
+  async function afterRound(rig: Rig, bytes: number, ms: number): Promise<number> {
+    rig.add("k", "x".repeat(bytes));
+    void rig.log.seal();
+    await settled();
+    rig.nowMs += ms;
+    rig.rounds.at(-1)!.end.resolve();
+    await settled();
+    return rig.log.mostBytes;
+  }
+
+  test("is little at first, and more where it is sent fast, up to the bound", async () => {
+    const rig = new Rig({ maxBytes: 1_000_000 }, 16_000);
+    expect(rig.log.mostBytes).toBe(262_144);
+    expect(await afterRound(rig, 200_000, 1_000)).toBe(524_288);
+    // These say nothing of larger ones.
+    expect(await afterRound(rig, 200_000, 1)).toBe(524_288);
+    expect(await afterRound(rig, 300_000, 1_001)).toBe(524_288);
+    expect(await afterRound(rig, 300_000, 999)).toBe(1_000_000);
+  });
+
+  test("is as much as there is room for where there are no transactions, or little room", () => {
+    expect(new Rig({ maxBytes: 1_000_000 }).log.mostBytes).toBe(1_000_000);
+    expect(new Rig({ maxBytes: 1_000 }, 16_000).log.mostBytes).toBe(1_000);
+  });
 });

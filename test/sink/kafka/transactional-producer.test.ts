@@ -11,6 +11,7 @@ const names = { 22: "init", 24: "add", 26: "end" } as const;
 type Asked = (typeof names)[keyof typeof names];
 
 const endTxn = 26;
+const fenced = 90;
 const codes = { COORDINATOR_NOT_AVAILABLE: 15, NOT_COORDINATOR: 16, CONCURRENT_TRANSACTIONS: 51 } as const;
 
 const lost = {
@@ -50,7 +51,10 @@ function producerWith(failures: Partial<Record<Asked, (() => Error)[]>>, unreach
       nowMs += ms;
     },
   });
-  return { producer, asked };
+  const pass = (ms: number) => {
+    nowMs += ms;
+  };
+  return { producer, asked, pass };
 }
 
 async function begun(...options: Parameters<typeof producerWith>) {
@@ -114,4 +118,18 @@ test("an end that was refused, and then not answered, is asked for until it is, 
     retry: "transient",
   });
   expect(asked).toEqual(["init", "add", "end", "end", "end"]);
+});
+
+test("a transaction that was open for too long is told as that, with what to raise, and not as another producer", async () => {
+  const { producer, pass } = await begun({ end: [() => refused(fenced), () => refused(fenced)] });
+  pass(70_000);
+  await expect(producer.commit()).rejects.toMatchObject({
+    code: "sink_connection_lost",
+    message: expect.stringMatching(
+      /open for 70000 ms, .*raise transactions\.timeout_ms, which is 60000, or the quota/,
+    ),
+  });
+  const other = await begun({ end: [() => refused(fenced)] });
+  other.pass(10_000);
+  await expect(other.producer.commit()).rejects.toMatchObject({ code: "kafka_fenced" });
 });

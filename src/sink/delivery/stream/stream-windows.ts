@@ -254,7 +254,7 @@ export class StreamWindows {
     const { window } = this.options;
     const open = this.#ledger.open;
     const recorded = this.#recorded[0];
-    const full = open.bytes >= window.maxBytes || open.changes >= window.maxChanges;
+    const full = open.bytes >= window.maxBytes() || open.changes >= window.maxChanges;
     const atRecorded = recorded !== undefined && !isBefore(positionOf(batch, i), recorded);
     if (atRecorded) this.#recorded.shift();
     if (!full && !atRecorded) return;

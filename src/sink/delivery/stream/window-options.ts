@@ -7,7 +7,8 @@ import type { ChangeRows } from "./change-rows.ts";
 import type { ProgressReportOptions } from "./progress-report.ts";
 
 export interface WindowLimits {
-  readonly maxBytes: number;
+  /** By now. */
+  readonly maxBytes: () => number;
   readonly maxChanges: number;
 }
 

@@ -16,6 +16,10 @@ export interface LogOptions {
   readonly maxMessages: number;
 }
 
+/** What gathers at first for a transaction: a network of 2 Mbit/s takes a second for it. */
+const leastBytes = 256 * 1024;
+/** What may gather is doubled once half of it was sent within this share of a transaction's timeout: all of the double takes a quarter then. */
+const growWithin = 1 / 16;
 const spareBuffers = 8;
 /** Of a batch's buffer, which grows: where thousands of partitions have a message each, that is what they hold. */
 const firstBatchBytes = 512;
@@ -36,7 +40,7 @@ export class ProducerLog {
   #current: Round | null = null;
   #failure: MillraceError | null = null;
   #waiters: (() => void)[] = [];
-  readonly #roundBytes: number;
+  #mostBytes: number;
   readonly #roundMessages: number;
   #batchBytes: number;
 
@@ -44,8 +48,10 @@ export class ProducerLog {
     private readonly options: LogOptions,
     private readonly sender: { send(round: Round): Promise<void> },
     private readonly failed: (error: MillraceError) => void,
+    /** Null: without transactions. One has to be sent in its time, so little gathers until it is known how fast that goes. */
+    private readonly pace: { readonly timeoutMs: number; readonly monotonic: () => number } | null = null,
   ) {
-    this.#roundBytes = Math.min(options.batchBytes, options.maxBytes / 2);
+    this.#mostBytes = pace ? Math.min(leastBytes, options.maxBytes) : options.maxBytes;
     this.#batchBytes = options.batchBytes;
     this.#roundMessages = options.maxMessages / 2;
   }
@@ -54,9 +60,13 @@ export class ProducerLog {
     return this.#failure !== null;
   }
 
+  /** Of all messages that no broker has taken yet, by now. */
+  get mostBytes(): number {
+    return this.#mostBytes;
+  }
+
   get hasCapacity(): boolean {
-    const { maxBytes, maxMessages } = this.options;
-    return this.#allBytes < maxBytes && this.#allMessages < maxMessages;
+    return this.#allBytes < this.#mostBytes && this.#allMessages < this.options.maxMessages;
   }
 
   /** A broker takes less than is configured. */
@@ -66,8 +76,8 @@ export class ProducerLog {
 
   /** Resolves when a quarter of the bounds is free, or when nothing is sent any more. */
   async untilCapacity(): Promise<void> {
-    const { maxBytes, maxMessages } = this.options;
-    const isFull = () => this.#allBytes > maxBytes * 0.75 || this.#allMessages > maxMessages * 0.75;
+    const { maxMessages } = this.options;
+    const isFull = () => this.#allBytes > this.#mostBytes * 0.75 || this.#allMessages > maxMessages * 0.75;
     while (isFull() && !this.isOver) {
       this.#run();
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
@@ -134,7 +144,8 @@ export class ProducerLog {
 
   /** For a round that nobody asks for: half of what there is room for, at most. */
   get #isEnough(): boolean {
-    return this.#bytes >= this.#roundBytes || this.#messages >= this.#roundMessages;
+    const roundBytes = Math.min(this.options.batchBytes, this.#mostBytes / 2);
+    return this.#bytes >= roundBytes || this.#messages >= this.#roundMessages;
   }
 
   #run(): void {
@@ -162,7 +173,9 @@ export class ProducerLog {
     round.done.promise.catch(() => undefined);
     try {
       await round.after;
+      const begunMs = this.pace?.monotonic() ?? 0;
       await this.sender.send(round);
+      if (this.pace) this.#grow(round.bytes, this.pace.monotonic() - begunMs, this.pace.timeoutMs);
       this.#release(round);
       round.done.resolve();
     } catch (error) {
@@ -176,6 +189,12 @@ export class ProducerLog {
     } finally {
       this.#current = null;
     }
+  }
+
+  /** A round took so long. */
+  #grow(bytes: number, ms: number, timeoutMs: number): void {
+    if (bytes < this.#mostBytes / 2 || ms > timeoutMs * growWithin) return;
+    this.#mostBytes = Math.min(this.options.maxBytes, this.#mostBytes * 2);
   }
 
   #take(isCommit: boolean): Round {

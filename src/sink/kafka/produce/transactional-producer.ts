@@ -132,12 +132,12 @@ export class TransactionalProducer {
     // A clock that never goes back may stand still while the machine sleeps.
     const openMs = begun === null ? 0 : Math.max(monotonic() - begun.monotonicMs, nowMs() - begun.wallMs);
     if (failure.code !== "kafka_fenced") return failure;
-    if (openMs >= timeoutMs * 0.9)
-      return new MillraceError(
-        "sink_connection_lost",
-        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again.`,
-        { cause: error },
-      );
+    if (openMs >= timeoutMs * 0.9) {
+      const text =
+        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again. ` +
+        `Where the network is slow, or a quota is used up, raise transactions.timeout_ms, which is ${timeoutMs}, or the quota.`;
+      return new MillraceError("sink_connection_lost", text, { cause: error });
+    }
     const text =
       "Another producer has begun under the same transactional_id: is another service running this connector? " +
       "Then stop the connector in one of the two services, and start it in the other.";

@@ -15,7 +15,7 @@ function windowsTaking(most: number): StreamWindows {
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(noTables), monotonic);
   let rows = 0;
   return new StreamWindows({
-    ...{ cutsMatter: false, window: { maxBytes: 1_000_000, maxChanges: 1_000 }, commitPoint: null },
+    ...{ cutsMatter: false, window: { maxBytes: () => 1_000_000, maxChanges: 1_000 }, commitPoint: null },
     rows: new ChangeRows(Number(beginning.lastVersion), { sends: () => true }, []),
     ...{ keeper, keyless: new KeylessCopies(keeper, true) },
     outlet: ({ sent }) => ({

@@ -109,9 +109,10 @@ test("what is sent again waits for brokers as rows of the stream do", async () =
   parking.ask();
   const wide = await open(settingsOf(2 * rowBytes));
   wide.passed?.(allPassed, false);
-  await waitFor("the log to be full", () => added.mock.calls.length >= 8, { timeoutMs: 5_000 });
+  // One row is more than gathers for a first transaction.
+  await waitFor("the log to be full", () => added.mock.calls.length >= 1, { timeoutMs: 5_000 });
   await Bun.sleep(50);
-  expect(added.mock.calls.length).toBeLessThan(10);
+  expect(added.mock.calls.length).toBeLessThan(3);
   gate.resolve();
   await waitFor("all", () => added.mock.calls.length === rows, { timeoutMs: 5_000 });
   await end(wide);
