@@ -31,6 +31,7 @@ export async function run(
   { url, json = false }: CommonFlags,
   work: (context: CommandContext) => Promise<void>,
 ): Promise<void> {
+  process.stdout.on("error", tellUnwritten);
   try {
     const access = readAccess(url, process.env);
     bypassProxy(access.url, process.env);
@@ -40,4 +41,11 @@ export async function run(
     console.error(plainLines(`millrace: ${error.message}`));
     process.exitCode = error.exitCode;
   }
+}
+
+/** Whoever reads no further, as `head`, has what it wants: the command goes on with its work. */
+function tellUnwritten({ code, message }: NodeJS.ErrnoException): void {
+  if (code === "EPIPE") return;
+  console.error(plainLines(`millrace: The output could not be written: ${message}`));
+  process.exitCode ||= 1;
 }

@@ -38,7 +38,8 @@ export function ownTerminal(): Terminal {
     painted = lines.length;
   };
   return {
-    print: (text) => console.log(plainLines(text)),
+    // console.log does not tell what could not be written.
+    print: (text) => process.stdout.write(`${plainLines(text)}\n`),
     warn: (text) => console.error(plainLines(text)),
     // A terminal that does not know its size reports 0.
     width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY,

@@ -240,6 +240,24 @@ test("validate and catalog work on a file and on a stored connector", async () =
   expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
 });
 
+test("an output that cannot be written is no success; one that nobody reads any more is none of its business", async () => {
+  /** In a shell, which has the command's words as its own. */
+  const inShell = async (script: string, ...args: string[]) => {
+    const child = Bun.spawn(["sh", "-c", `${script}; echo "code $?" >&2`, "sh", ...command, ...args], {
+      ...{ stdout: "ignore", stderr: "pipe", cwd: directory },
+      env: { PATH: process.env.PATH ?? "", MILLRACE_URL: service.url, MILLRACE_API_TOKEN: token },
+    });
+    return await new Response(child.stderr).text();
+  };
+  for (const more of [[], ["--json"]]) {
+    const said = await inShell('"$@" > /dev/full', "connectors", "list", ...more);
+    expect(said).toMatch(/^millrace: The output could not be written: .*ENOSPC.*\ncode 1\n$/);
+  }
+  const unread = '{ "$@"; echo "code $?" >&2; } | true';
+  expect(await inShell(unread, "connectors", "list")).toContain("code 0\n");
+  expect(await inShell(unread, "connectors", "list")).not.toContain("millrace");
+});
+
 test("the health of the service at the environment's port sets the exit code", async () => {
   expect(await millrace(["health"])).toMatchObject({ code: 0, out: "ready\n" });
   const byPort = { MILLRACE_URL: "", MILLRACE_PORT: String(service.port), MILLRACE_API_TOKEN: "" };
