@@ -64,7 +64,9 @@ export class CostStage implements AsyncDisposable {
   /** Starts the service and waits until it is ready. */
   serve({ dataDirectory, environment }: StateLocation): Promise<ServiceProcess> {
     return ServiceProcess.start({
-      ...{ command: [this.binary], dataDirectory, workingDirectory: this.directory },
+      command: [this.binary],
+      dataDirectory,
+      workingDirectory: this.directory,
       environment: { MILLRACE_LOG_LEVEL: "warn", ...environment },
     });
   }

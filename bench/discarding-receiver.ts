@@ -28,7 +28,9 @@ function report(): Response {
 
 function decoded(body: Buffer, encoding: string | null): string {
   const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
-    ...{ gzip: gunzipSync, zstd: zstdDecompressSync, br: brotliDecompressSync },
+    gzip: gunzipSync,
+    zstd: zstdDecompressSync,
+    br: brotliDecompressSync,
   };
   return (decoders[encoding ?? ""]?.(body) ?? body).toString();
 }

@@ -27,8 +27,13 @@ const columns = (
   return { name, number: index + 1, typeOid, typmod, typeName, binaryLayout: null, addedValue: null };
 });
 const relation: Relation = {
-  ...{ id: 1, schema: "public", name: "orders", replicaIdentity: "default", withheld: [] },
-  ...{ columns, key: [0] },
+  id: 1,
+  schema: "public",
+  name: "orders",
+  replicaIdentity: "default",
+  withheld: [],
+  columns,
+  key: [0],
 };
 
 function tuple(i: number): Buffer {
@@ -55,7 +60,11 @@ const starts = [0];
 for (const { length } of tuples) starts.push(starts.at(-1)! + length);
 
 const debezium = {
-  ...{ version: "1.0.0", name: "bench", database: "shop", includeBefore: true, now: Date.now },
+  version: "1.0.0",
+  name: "bench",
+  database: "shop",
+  includeBefore: true,
+  now: Date.now,
   dataTypes: {
     binary_handling_mode: "Bytes",
     decimal_handling_mode: "Precise",
@@ -75,8 +84,16 @@ function measure(encoder: RowEncoder, count: number): readonly [us: number, byte
   const [before, after] = [new TupleView(), new TupleView()];
   const out = new ByteWriter(1024 * 1024);
   const context: RowContext = {
-    ...{ operation: "create", version: 1_700_000_000_000_000, oldIsKey: false, commitTimeUs: 0 },
-    ...{ commitLsn: lsn(1n), place: 1, xid: 1, totalOrder: 0, tableOrder: 0, snapshot: false },
+    operation: "create",
+    version: 1_700_000_000_000_000,
+    oldIsKey: false,
+    commitTimeUs: 0,
+    commitLsn: lsn(1n),
+    place: 1,
+    xid: 1,
+    totalOrder: 0,
+    tableOrder: 0,
+    snapshot: false,
   };
   let bytes = 0;
   const beginning = performance.now();

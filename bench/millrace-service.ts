@@ -46,7 +46,9 @@ export class MillraceService implements Contender {
     const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
     const log = new ServiceLog();
     const service = await ServiceProcess.start({
-      ...{ command, dataDirectory: directory, onLine: log.read },
+      command,
+      dataDirectory: directory,
+      onLine: log.read,
       environment: { MILLRACE_LOG_LEVEL: "info", DATABASE_URL: await servers.recreateState() },
     });
     return new MillraceService(servers, target, service, log, directory, new ApiClient(service.url));
@@ -64,7 +66,8 @@ export class MillraceService implements Contender {
     await this.api.createConnector(connectorId, {
       source: {
         postgres: {
-          ...{ connection, replication_type: replication },
+          connection,
+          replication_type: replication,
           ...(this.target.catalog ? { catalog: this.target.catalog } : {}),
         },
       },

@@ -51,43 +51,55 @@ const receipts = { receipts_hours: 24 };
 function cases(rows: number): readonly WebhookCase[] {
   const fewerRows = Math.max(1000, Math.floor(rows / 2));
   const compressed = (compression: string, goal: number): WebhookCase => ({
-    ...{ name: `webhooks: native, ${compression}`, rows, options: { sink: { compression } }, goal },
+    name: `webhooks: native, ${compression}`,
+    rows,
+    options: { sink: { compression } },
+    goal,
   });
   return [
     {
-      ...{ name: "webhooks: native, None", rows, options: {}, goal: 100_000 },
+      name: "webhooks: native, None",
+      rows,
+      options: {},
+      goal: 100_000,
       comparison: { peer: "stream", goal: 0.7 },
     },
     compressed("Gzip", 60_000),
     compressed("Zstd", 90_000),
     compressed("Br", 40_000),
     {
-      ...{ name: "webhooks: one bad row, parked", rows },
+      name: "webhooks: one bad row, parked",
+      rows,
       options: { sink: parking, refusedText: `"id":${Math.ceil(rows / 2)},` },
       comparison: {
-        ...{ peer: "load without it", goal: 0.95 },
+        peer: "load without it",
+        goal: 0.95,
         options: { sink: parking, refusedText: '"id":-1,' },
       },
     },
     { name: "webhooks: Debezium", rows, options: { sink: { format: { debezium: {} } } }, goal: 60_000 },
     {
-      ...{ name: "webhooks: one row each", rows: fewerRows, options: { sink: singleRow } },
+      name: "webhooks: one row each",
+      rows: fewerRows,
+      options: { sink: singleRow },
       comparison: { peer: "fetch loop", goal: 0.6 },
     },
     {
-      ...{ name: "webhooks: receipts", rows, options: { limits: receipts } },
+      name: "webhooks: receipts",
+      rows,
+      options: { limits: receipts },
       comparison: { peer: "run without receipts", goal: 0.95, options: {} },
     },
     {
-      ...{
-        name: "webhooks: receipts, one row each",
-        rows: fewerRows,
-        options: { sink: singleRow, limits: receipts },
-      },
+      name: "webhooks: receipts, one row each",
+      rows: fewerRows,
+      options: { sink: singleRow, limits: receipts },
       comparison: { peer: "run without receipts", goal: 0.95, options: { sink: singleRow } },
     },
     {
-      ...{ name: "webhooks: one row each, 50 ms", rows: Math.min(fewerRows, 12_000), goal: 600 },
+      name: "webhooks: one row each, 50 ms",
+      rows: Math.min(fewerRows, 12_000),
+      goal: 600,
       options: { sink: singleRow, delayMs: 50 },
     },
   ];
@@ -189,9 +201,15 @@ function cpuSecondsPerMillion({ service, count }: Measurement): number {
 
 async function fetchLoop(url: string, count: number): Promise<number> {
   const row = JSON.stringify({
-    ...{ id: 1, number: 1, label: "c4ca4238a0b923820dcc509a6f75849b", at: "2025-01-01T00:00:00.001Z" },
-    ...{ amount: "0.14285714285714285714", token: "c4ca4238-a0b9-2382-0dcc-509a6f75849b", flag: false },
-    ...{ _sm_version: 1_700_000_000_000_001, _sm_deleted: false },
+    id: 1,
+    number: 1,
+    label: "c4ca4238a0b923820dcc509a6f75849b",
+    at: "2025-01-01T00:00:00.001Z",
+    amount: "0.14285714285714285714",
+    token: "c4ca4238-a0b9-2382-0dcc-509a6f75849b",
+    flag: false,
+    _sm_version: 1_700_000_000_000_001,
+    _sm_deleted: false,
   });
   const program = `${import.meta.dirname}/fetch-loop.ts`;
   const child = Bun.spawn([process.execPath, program, url, String(inFlight), String(count), row], {

@@ -51,14 +51,20 @@ export function createServices(parts: ServiceParts): Services {
     connectors: async () => {
       const [connectors, parked] = await Promise.all([state.connectors.list(), state.parked.totals(null)]);
       return connectors.map(({ id, config, initialized, runId }) => ({
-        ...{ config, initialized, status: statuses.status({ id, runId }), parked: parked.get(id) },
+        config,
+        initialized,
+        status: statuses.status({ id, runId }),
+        parked: parked.get(id),
       }));
     },
     stateTrouble: () => stateTrouble(state),
     threadTrouble: () => threadTrouble(parts.threads),
     examineDisk: () => examineDisk(usesDirectory(settings) ? settings.dataDirectory : null),
-    ...{ installation: parts.view, now: parts.now },
-    ...{ examineSource, validateSource, validateSink },
+    installation: parts.view,
+    now: parts.now,
+    examineSource,
+    validateSource,
+    validateSink,
   });
   const connectors = new StoredConnectorService({ ...parts, newRunId: newId, randomBytes });
   return {
@@ -69,14 +75,21 @@ export function createServices(parts: ServiceParts): Services {
     explain: new StoredExplainService({ ...parts, connectors, nowMs: Date.now }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
     snapshots: new LiveSnapshotService(statuses),
-    ...{ health, metrics, events, samples, report: createReport(parts) },
+    health,
+    metrics,
+    events,
+    samples,
+    report: createReport(parts),
   };
 }
 
 function createReport(parts: ServiceParts): LiveReportService {
   const { databaseUrl, report } = parts.settings;
   return new LiveReportService({
-    ...{ ...parts, ...parts.self, settings: report, replicaId: parts.self.id },
+    ...parts,
+    ...parts.self,
+    settings: report,
+    replicaId: parts.self.id,
     stateKind: databaseUrl === null ? "Embedded" : "Postgres",
     residentBytes: () => process.memoryUsage.rss(),
   });

@@ -132,7 +132,9 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     return {
       settings,
       transport: requestTransport(settings, attempt, {
-        ...{ monotonic, sleep: sleepOrThrow, random: Math.random },
+        monotonic,
+        sleep: sleepOrThrow,
+        random: Math.random,
         parking: { connectorId: connector.id, store: parkingStore(this.#main) },
         receipts: this.#receipts(connector),
       }),
@@ -157,7 +159,9 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     ]);
     const settings = kafkaSettings(connector);
     const transport = kafkaTransport(settings, runId, {
-      ...{ monotonic, nowMs: Date.now, resolver: new AddressResolver(egressPolicy(process.env)) },
+      monotonic,
+      nowMs: Date.now,
+      resolver: new AddressResolver(egressPolicy(process.env)),
       parking: { connectorId: connector.id, store: parkingStore(this.#main) },
       counts: this.#produced,
       receipts: this.#receipts(connector),

@@ -25,7 +25,10 @@ export async function listen(app: App, { host, port }: Pick<ListenAddress, "host
   try {
     // Bun sets SO_REUSEADDR: what is left of earlier connections (TIME_WAIT) does not hold the port.
     app.listen({
-      ...{ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false },
+      hostname: host,
+      port,
+      idleTimeout: idleTimeoutSeconds,
+      reusePort: false,
       maxRequestBodySize: unboundedBody,
     });
   } catch (error) {

@@ -146,7 +146,14 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       verifyLanes: verifyLanes(connector),
       makeSource: (events) =>
         createSource(connector, {
-          ...{ connectorId: connector.id, signal, owner, term, state, events, isBegun: initialized, resumes },
+          connectorId: connector.id,
+          signal,
+          owner,
+          term,
+          state,
+          events,
+          isBegun: initialized,
+          resumes,
           sinkFollowsShapes: connector.sink.postgres !== undefined,
           batchBytes: connector.sink.webhook ? webhookBatchBytes : undefined,
         }),
@@ -154,7 +161,12 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
         createSink(
           connector,
           {
-            ...{ connectorId: connector.id, owner, term, signal, isAfterRefusal, events },
+            connectorId: connector.id,
+            owner,
+            term,
+            signal,
+            isAfterRefusal,
+            events,
             checkpoints: checkpointStore(this.#main),
             makesCopies: !skipSnapshots,
           },

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { startAlerts } from "./alerts/start-alerts.ts";
 import type { Fault } from "./api/error-handling.ts";
 import { createApp } from "./app.ts";
-import { sleepOrStop } from "./concurrency/sleep.ts";
+import { nextTurn, sleepOrStop } from "./concurrency/sleep.ts";
 import { checksHost, type Settings } from "./config.ts";
 import { tableOfTask } from "./connector/task.ts";
 import { createServices } from "./create-services.ts";
@@ -80,7 +80,13 @@ export async function startService(
   let unready: string | null = "The service is starting.";
   const health = new LiveHealthService(state, threads, () => unready);
   const metrics = new PrometheusMetricsService({
-    ...{ board, threads, version, health, replicaId: self.id, holds, slotOf: (id) => slots.slotOf(id) },
+    board,
+    threads,
+    version,
+    health,
+    replicaId: self.id,
+    holds,
+    slotOf: (id) => slots.slotOf(id),
     leftAlone: () => boards?.installation.leftAlone ?? [],
     countTasks: () => state.tasks.countByState(state.shared && self.instance),
     countParked: () => state.parked.totals(state.shared && self.instance),
@@ -90,13 +96,25 @@ export async function startService(
   const sharing =
     state.shared &&
     new Sharing({
-      ...{ state, shared: state.shared, self, board, events: watch, hub, log, monotonicMs },
+      state,
+      shared: state.shared,
+      self,
+      board,
+      events: watch,
+      hub,
+      log,
+      monotonicMs,
       trouble: () => threadTrouble(threads),
       replicaLost: (replica) => alerts?.watch.replicaLost(replica),
     });
   const supervisor: Supervisor = starting.use(
     new Supervisor({
-      ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
+      state,
+      board,
+      threads,
+      log,
+      dropSourceObjects,
+      dropSinkObjects,
       startRun,
       verified: (id, task, result) => {
         metrics.verified(id, tableOfTask(task.spec), result);
@@ -110,7 +128,10 @@ export async function startService(
       attemptFailed: (id) => alerts?.watch.attemptFailed(id),
       messagesParked: (id, messages) => alerts?.watch.parked(id, messages),
       ...(sharing?.forSupervisor ?? { mayRun: () => true }),
-      ...{ nowMs: Date.now, monotonicMs, random: Math.random, sleep: sleepOrStop },
+      nowMs: Date.now,
+      monotonicMs,
+      random: Math.random,
+      sleep: sleepOrStop,
     }),
   );
   const slots: SlotWatch = starting.use(new SlotWatch(state, board, readSourceLog));
@@ -118,15 +139,29 @@ export async function startService(
   const statuses: Statuses = boards?.statuses ?? new LocalStatuses(board, supervisor);
   const samples = starting.use(startSamples(state, board, statuses));
   const services = createServices({
-    ...{ state, board, statuses, threads, supervisor, metrics, now },
-    ...{ watch: boards?.watch ?? watch, version, settings, samples, self },
-    ...{ view: () => boards?.installation.view ?? null, events: hub, health },
+    state,
+    board,
+    statuses,
+    threads,
+    supervisor,
+    metrics,
+    now,
+    watch: boards?.watch ?? watch,
+    version,
+    settings,
+    samples,
+    self,
+    view: () => boards?.installation.view ?? null,
+    events: hub,
+    health,
   });
   const verifications: VerifySchedule = starting.use(
     startVerifySchedule({ state, holds, statuses, tasks: services.tasks, log }),
   );
   const app = createApp({
-    ...{ services, version, authentication: settings.authentication },
+    services,
+    version,
+    authentication: settings.authentication,
     acceptsHost: checksHost(settings) ? isLoopbackHost : null,
     reportFault: (fault) => reportFault(log, fault),
   });
@@ -171,8 +206,12 @@ function replicaOf({ replicaId, replicaWeight, leaseSeconds }: Settings, version
   const host = hostname();
   return {
     id: replicaId ?? `${host}-${randomText().slice(0, 6)}`,
-    ...{ instance: crypto.randomUUID(), host, version, weight: replicaWeight },
-    ...{ leaseMs: leaseSeconds * 1000, startedAt: new Date(performance.timeOrigin) },
+    instance: crypto.randomUUID(),
+    host,
+    version,
+    weight: replicaWeight,
+    leaseMs: leaseSeconds * 1000,
+    startedAt: new Date(performance.timeOrigin),
   };
 }
 
@@ -209,11 +248,6 @@ function randomText(): string {
   return randomBytes(6).toString("hex");
 }
 
-/** Resolves when all that was to be done at once has been done. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
 function startOtlp(
   settings: OtlpSettings,
   metrics: PrometheusMetricsService,
@@ -221,8 +255,12 @@ function startOtlp(
   version: string,
 ): OtlpExporter {
   const exporter = new OtlpExporter(settings, {
-    ...{ collect: () => metrics.collect(), version, log, nowMs: Date.now },
-    ...{ startMs: performance.timeOrigin, instanceId: crypto.randomUUID() },
+    collect: () => metrics.collect(),
+    version,
+    log,
+    nowMs: Date.now,
+    startMs: performance.timeOrigin,
+    instanceId: crypto.randomUUID(),
   });
   exporter.start();
   return exporter;

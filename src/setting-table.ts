@@ -16,8 +16,12 @@ export interface ServeFlags {
 }
 
 export const defaults = {
-  ...{ host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" },
-  ...{ replicaWeight: "1", leaseSeconds: "6" },
+  host: "127.0.0.1",
+  port: "3000",
+  dataDir: "./data",
+  logLevel: "info",
+  replicaWeight: "1",
+  leaseSeconds: "6",
 } as const;
 
 export interface Setting {

@@ -55,7 +55,8 @@ test("flags win over the environment, which wins over the defaults", () => {
   });
   expect(fromEnvironment).toMatchObject({
     databaseUrl: environment.DATABASE_URL,
-    ...{ logLevel: "warn", workerThreads: 3 },
+    logLevel: "warn",
+    workerThreads: 3,
   });
   expect(fromEnvironment.authentication).toEqual({
     basic: { username: "ada", password: "lovelace" },

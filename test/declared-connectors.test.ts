@@ -34,13 +34,11 @@ interface Shown {
 
 function declared(id: string, change: object = {}) {
   const connection = {
-    ...{
-      host: "127.0.0.1",
-      port: server.port,
-      user: "postgres",
-      password: `$\{${secret}}`,
-      database: "postgres",
-    },
+    host: "127.0.0.1",
+    port: server.port,
+    user: "postgres",
+    password: `$\{${secret}}`,
+    database: "postgres",
   };
   const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
   return { id, source, sink: { webhook: { url: "http://127.0.0.1:1/" } }, disabled: true, ...change };

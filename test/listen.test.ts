@@ -20,7 +20,9 @@ async function serve(host: string, port: number): Promise<string> {
       ...["--port", String(port), "--data-dir", join(directory, "data")],
     ],
     {
-      ...{ cwd: directory, stdout: "ignore", stderr: "pipe" },
+      cwd: directory,
+      stdout: "ignore",
+      stderr: "pipe",
       env: { PATH: process.env.PATH ?? "", HOME: directory, MILLRACE_ALLOW_ANONYMOUS: "1" },
     },
   );

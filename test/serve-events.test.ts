@@ -22,7 +22,10 @@ let api: ApiClient;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
   service = await ServiceProcess.start({
-    ...{ command, environment: {}, dataDirectory: join(directory, "data"), workingDirectory: directory },
+    command,
+    environment: {},
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
   });
   api = new ApiClient(service.url);
 });

@@ -73,6 +73,9 @@ test("of a collector's address too", () => {
   const name = "OTEL_EXPORTER_OTLP_ENDPOINT";
   const address = `https://collector:4318/v1?token=${planted}`;
   expect(shown({ [name]: address }, name)).toEqual({
-    ...{ name, value: "https://collector:4318/v1?token=***", source: "Environment", secret: false },
+    name,
+    value: "https://collector:4318/v1?token=***",
+    source: "Environment",
+    secret: false,
   });
 });

@@ -123,7 +123,9 @@ export class DebeziumServer implements Contender {
       cwd: this.directory,
       // Variables such as DEBEZIUM_SINK_TYPE would outrank its configuration.
       env: { PATH: process.env.PATH, HOME: process.env.HOME },
-      ...{ stdin: "ignore", stdout: "pipe", stderr: "pipe" },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
     });
     this.#child = child;
     // It does not outlive this process.
@@ -146,7 +148,10 @@ export class DebeziumServer implements Contender {
     const properties = debeziumProperties({
       source: this.servers.source.connection(database),
       brokers: this.cluster.bootstrap,
-      ...{ prefix: this.options.prefix, slot, publication: slot, snapshotMode },
+      prefix: this.options.prefix,
+      slot,
+      publication: slot,
+      snapshotMode,
       offsetsFile: join(this.directory, "offsets"),
       isPrompt: this.options.isPrompt ?? false,
     });

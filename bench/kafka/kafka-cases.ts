@@ -31,7 +31,12 @@ export interface KafkaGoals {
 
 const peakBytes = 256 * 2 ** 20;
 const streamGoals = (rate: number): KafkaGoals => ({
-  ...{ rate, ofStream: 0.6, cpuSecondsPerMillion: 8, p50Ms: 25, p99Ms: 80, peakBytes },
+  rate,
+  ofStream: 0.6,
+  cpuSecondsPerMillion: 8,
+  p50Ms: 25,
+  p99Ms: 80,
+  peakBytes,
 });
 const avroSerde = (url: string) => ({
   format_config: { value_serde: { avro: { schema_registry: { url } } } },
@@ -45,20 +50,32 @@ export const kafkaCases: readonly KafkaCase[] = [
   { name: "kafka: native", ...stream, format: native, goals: streamGoals(100_000) },
   { name: "kafka: Debezium", ...stream, format: debezium, hasPeer: true, goals: streamGoals(80_000) },
   {
-    ...{ name: "kafka: native, Avro", ...stream, goals: streamGoals(80_000) },
+    name: "kafka: native, Avro",
+    ...stream,
+    goals: streamGoals(80_000),
     format: (url) => ({ native: avroSerde(url) }),
   },
   {
-    ...{ name: "kafka: Debezium, Avro", ...stream, goals: streamGoals(80_000) },
+    name: "kafka: Debezium, Avro",
+    ...stream,
+    goals: streamGoals(80_000),
     format: (url) => ({ debezium: avroSerde(url) }),
   },
   {
-    ...{ name: "kafka: native, no transactions", ...stream, format: native, goals: streamGoals(100_000) },
-    ...{ config: { transactions: { enabled: false } }, isExactlyOnce: false },
+    name: "kafka: native, no transactions",
+    ...stream,
+    format: native,
+    goals: streamGoals(100_000),
+    config: { transactions: { enabled: false } },
+    isExactlyOnce: false,
   },
   { name: "kafka: copy", ...copy, format: native, goals: { rate: 150_000, peakBytes } },
   {
-    ...{ name: "kafka: copy, Debezium", ...copy, format: debezium, goals: { peakBytes } },
-    ...{ hasPeer: true, needsPeer: true },
+    name: "kafka: copy, Debezium",
+    ...copy,
+    format: debezium,
+    goals: { peakBytes },
+    hasPeer: true,
+    needsPeer: true,
   },
 ];

@@ -59,12 +59,13 @@ async function follow(
   onRow: (id: number) => void,
 ): Promise<Consumer<Buffer, Buffer, Buffer, Buffer>> {
   const consumer = new Consumer<Buffer, Buffer, Buffer, Buffer>({
-    ...{
-      clientId: "bench",
-      groupId: `${prefix}-${crypto.randomUUID()}`,
-      bootstrapBrokers: cluster.bootstrap,
-    },
-    ...{ isolationLevel: 1, maxWaitTime: 50, minBytes: 1, autocommit: false },
+    clientId: "bench",
+    groupId: `${prefix}-${crypto.randomUUID()}`,
+    bootstrapBrokers: cluster.bootstrap,
+    isolationLevel: 1,
+    maxWaitTime: 50,
+    minBytes: 1,
+    autocommit: false,
   });
   const stream = await consumer.consume({ topics: [topicOf(prefix, "bench_latency")], mode: "latest" });
   stream.on("data", ({ key }: { key: Buffer }) => onRow(idOfKey(key)));

@@ -136,8 +136,12 @@ function goalText(key: keyof KafkaGoals, goal: number): string {
 function verdict(goals: KafkaGoals, missed: readonly (keyof KafkaGoals)[]): string {
   if (Object.keys(goals).length === 0) return "";
   const texts: Readonly<Record<keyof KafkaGoals, string>> = {
-    ...{ rate: "messages/s", ofStream: "ratio to a stream", cpuSecondsPerMillion: "CPU", p50Ms: "p50" },
-    ...{ p99Ms: "p99", peakBytes: "peak" },
+    rate: "messages/s",
+    ofStream: "ratio to a stream",
+    cpuSecondsPerMillion: "CPU",
+    p50Ms: "p50",
+    p99Ms: "p99",
+    peakBytes: "peak",
   };
   return missed.length === 0 ? ": goals reached" : `: missed ${missed.map((key) => texts[key]).join(", ")}`;
 }

@@ -17,7 +17,9 @@ export function kafkaTarget(
     sink: {
       kafka: {
         connection: { brokers: cluster.bootstrap, config },
-        ...{ format, topic_options: {}, name: prefix },
+        format,
+        topic_options: {},
+        name: prefix,
         topic_name_template: `${prefix}.{schema}.{table}`,
       },
     },

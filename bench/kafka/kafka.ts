@@ -205,7 +205,10 @@ function figuresOf(
   { count, seconds, service }: Measurement,
 ): KafkaMeasurement {
   return {
-    ...{ case: name, by, rate: count / seconds, peakBytes: service?.peakBytes ?? 0 },
+    case: name,
+    by,
+    rate: count / seconds,
+    peakBytes: service?.peakBytes ?? 0,
     cpuSecondsPerMillion: ((service?.cpuSeconds ?? 0) * 1e6) / count,
   };
 }

@@ -24,15 +24,18 @@ interface Bound {
 }
 
 const begins: Bound = {
-  ...{ what: "A Start through one replica, until the run begins at another", boundMs: 100 },
+  what: "A Start through one replica, until the run begins at another",
+  boundMs: 100,
   takenMs: [],
 };
 const showsStream: Bound = {
-  ...{ what: "From streaming at one replica, until another shows it", boundMs: 1_000 },
+  what: "From streaming at one replica, until another shows it",
+  boundMs: 1_000,
   takenMs: [],
 };
 const showsStop: Bound = {
-  ...{ what: "From stopped at one replica, until another shows it", boundMs: 1_000 },
+  what: "From stopped at one replica, until another shows it",
+  boundMs: 1_000,
   takenMs: [],
 };
 

@@ -71,7 +71,8 @@ function sourceOf(server: PostgresServer, i: number) {
     connection: server.connection(database),
     replication_type: { logical_replication: {} },
     catalog: {
-      ...{ name: database, default_action: "Exclude" },
+      name: database,
+      default_action: "Exclude",
       schemas: [{ name: "public", action: "Exclude", tables }],
     },
   };

@@ -61,15 +61,14 @@ export class ReplicaBench implements AsyncDisposable {
     for (let i = 0; i < count; i++) {
       const name = `replica-${i}`;
       const service = await ServiceProcess.start({
-        ...{
-          command,
-          dataDirectory: join(directory, name),
-          onLine: onLine ?? ((line) => console.error(name, line)),
-        },
+        command,
+        dataDirectory: join(directory, name),
+        onLine: onLine ?? ((line) => console.error(name, line)),
         environment: {
           DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`,
           MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString("base64"),
-          ...{ MILLRACE_REPLICA_ID: name, MILLRACE_LOG_LEVEL: onLine ? "info" : "warn" },
+          MILLRACE_REPLICA_ID: name,
+          MILLRACE_LOG_LEVEL: onLine ? "info" : "warn",
         },
       });
       building.use(service);

@@ -48,8 +48,16 @@ export class SimulatedRun implements RunAttempt {
     const { id, sink } = request.connector;
     this.#isBusy = id.startsWith(busyPrefix);
     this.#table = {
-      ...{ id: 1, schema: "public", name: `t_${id}`, state: "Streaming", reason: null, commands: [] },
-      ...{ copy: null, rowsIn: 0, lastChangeMs: null, history: false },
+      id: 1,
+      schema: "public",
+      name: `t_${id}`,
+      state: "Streaming",
+      reason: null,
+      commands: [],
+      copy: null,
+      rowsIn: 0,
+      lastChangeMs: null,
+      history: false,
     };
     this.ended = this.#end.promise;
     void this.#begin(deliveryKind(sink));
@@ -128,8 +136,13 @@ export class SimulatedRun implements RunAttempt {
     const rows = this.#changes;
     this.events.metrics(
       runMetrics({
-        ...{ rowsIn: rows, bytesIn: rows * 40, rowsDurable: rows, bytesDurable: rows * 40 },
-        ...{ lagBytes: 0, latencyMs: rows === 0 ? null : 5, resumeLsn: lsn(rows) },
+        rowsIn: rows,
+        bytesIn: rows * 40,
+        rowsDurable: rows,
+        bytesDurable: rows * 40,
+        lagBytes: 0,
+        latencyMs: rows === 0 ? null : 5,
+        resumeLsn: lsn(rows),
         // At most moments a change is on its way to a busy sink.
         behindSinceMs: rows === 0 ? null : Date.now(),
       }),

@@ -80,7 +80,9 @@ export class StateMeter {
       walSyncs: rate(after.walSyncs - before.walSyncs),
       statements: rate(costly.reduce((sum, { calls }) => sum + calls, 0)),
       tables: difference(after.tables, before.tables).map(({ table, rows, hot }) => ({
-        ...{ table, rows: rate(rows), hot: rate(hot) },
+        table,
+        rows: rate(rows),
+        hot: rate(hot),
       })),
       costly: costly.map(({ text, calls, ms }) => ({ text, calls: rate(calls), ms: rate(ms) })),
     };

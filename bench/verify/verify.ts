@@ -63,7 +63,8 @@ async function startService(servers: BenchServers, stack: AsyncDisposableStack):
   const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
   stack.defer(() => rm(directory, { recursive: true, force: true }));
   const service = await ServiceProcess.start({
-    ...{ command: ownCommand(), dataDirectory: directory },
+    command: ownCommand(),
+    dataDirectory: directory,
     environment: { DATABASE_URL: await servers.recreateState() },
   });
   stack.defer(async () => {

@@ -77,8 +77,10 @@ function options(
     ticks: { show: false },
   };
   return {
-    ...{ width: element.clientWidth, height },
-    ...{ padding: [8, halfOfTime, 0, 0] as uPlot.Padding, legend: { live: true } },
+    width: element.clientWidth,
+    height,
+    padding: [8, halfOfTime, 0, 0] as uPlot.Padding,
+    legend: { live: true },
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
     axes: [
@@ -88,7 +90,11 @@ function options(
     series: [
       { label: "At", value: (_plot: uPlot, time: number | null) => (time === null ? "–" : timeOfDay(time)) },
       ...series.map((one) => ({
-        ...{ label: one.label, stroke: color(one.color), width: 2, spanGaps: false, points: { show: false } },
+        label: one.label,
+        stroke: color(one.color),
+        width: 2,
+        spanGaps: false,
+        points: { show: false },
         ...(one.isArea && { fill: `color-mix(in srgb, ${color(one.color)} 16%, transparent)` }),
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
       })),

@@ -102,7 +102,9 @@ export class Live {
 
   #stream(signal: AbortSignal): Promise<void> {
     return readEventStream({
-      ...{ url: this.eventsUrl, lastEventId: this.#lastEventId, signal },
+      url: this.eventsUrl,
+      lastEventId: this.#lastEventId,
+      signal,
       opened: () => {
         this.#isStreaming = true;
         void this.#reload();

@@ -88,7 +88,8 @@ export class Session {
       kind: "signedOut",
       takesBasic: /\bbasic\b/i.test(challenge),
       takesBearer: /\bbearer\b/i.test(challenge),
-      ...{ usedBearer, access: before.kind === "signedIn" ? before.access : null },
+      usedBearer,
+      access: before.kind === "signedIn" ? before.access : null,
     });
   }
 }

@@ -147,7 +147,9 @@ export class AlertSender implements AsyncDisposable {
     }
     next.firstFailureMs ??= monotonic();
     const decision = decideRetry(retry, {
-      ...{ attempts: ++this.#failures, random: random(), retryAfterMs: outcome.retryAfterMs },
+      attempts: ++this.#failures,
+      random: random(),
+      retryAfterMs: outcome.retryAfterMs,
       elapsedMs: monotonic() - next.firstFailureMs,
     });
     if (decision.kind === "exhausted") {

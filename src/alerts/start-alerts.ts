@@ -24,12 +24,12 @@ export function startAlerts(
 ): Alerts {
   const pool = new ConnectionPool();
   const sender = new AlertSender(settings, {
-    ...{
-      egress: { resolver: new AddressResolver(egressPolicy(environment)), pool },
-      log,
-      sleep: sleepOrThrow,
-    },
-    ...{ now: Date.now, monotonic: () => performance.now(), random: Math.random },
+    egress: { resolver: new AddressResolver(egressPolicy(environment)), pool },
+    log,
+    sleep: sleepOrThrow,
+    now: Date.now,
+    monotonic: () => performance.now(),
+    random: Math.random,
   });
   const watch = new AlertWatch((alert) => sender.send(alert), Date.now);
   const ticking = sharedInterval(tickMs, () => watch.tick());

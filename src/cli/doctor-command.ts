@@ -38,7 +38,9 @@ async function examine(
   } catch (error) {
     if (!(error instanceof CommandFailure) || error.exitCode !== 3) throw error;
     const service: Finding = {
-      ...{ about: "status", severity: "failed", finding: error.message },
+      about: "status",
+      severity: "failed",
+      finding: error.message,
       commands: ["systemctl status millrace", "journalctl -u millrace -n 50"],
     };
     const disk = await examineDisk(dataDirectory);

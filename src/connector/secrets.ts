@@ -217,7 +217,11 @@ function locate(
 ): SecretLocation {
   const { keys, required, isUsable = () => true, isHidden = () => true } = field;
   return {
-    ...{ holder, storedHolder, key, path, isHidden },
+    holder,
+    storedHolder,
+    key,
+    path,
+    isHidden,
     required: typeof required === "function" ? required(holder, root) : required,
     isUsable: isUsable(holder),
     isInList: keys.includes("[]"),

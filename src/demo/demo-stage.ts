@@ -90,8 +90,10 @@ export class DemoStage implements AsyncDisposable {
     await this.api.createConnector(webhookConnector, { source, sink: { webhook } });
     if (!this.brokers) return;
     const kafka = {
-      ...{ connection: { brokers: this.brokers }, format: { native: {} } },
-      ...{ topic_name_template: demoTopics, topic_options: {} },
+      connection: { brokers: this.brokers },
+      format: { native: {} },
+      topic_name_template: demoTopics,
+      topic_options: {},
     };
     await this.api.createConnector(kafkaConnector, { source, sink: { kafka } });
   }

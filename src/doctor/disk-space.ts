@@ -17,7 +17,8 @@ export async function examineDisk(directory: string | null): Promise<Finding> {
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
     return {
-      ...{ about: "disk", severity: "failed" },
+      about: "disk",
+      severity: "failed",
       finding: `The data directory ${directory} cannot be looked at: ${code}.`,
       commands: [`ls -ld ${quoted(directory)}`],
     };

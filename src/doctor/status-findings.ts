@@ -67,7 +67,9 @@ function lagFindings({ progress }: ConnectorStatus): Finding[] {
 
 function setAsideFindings({ tables_set_aside: tables = [] }: ConnectorStatus): Finding[] {
   return tables.map(({ schema, name, reason, commands }) => ({
-    ...{ about: "status", severity: "warning" },
-    ...{ finding: `Table ${schema}.${name} is set aside: ${reason}`, commands },
+    about: "status",
+    severity: "warning",
+    finding: `Table ${schema}.${name} is set aside: ${reason}`,
+    commands,
   }));
 }

@@ -72,7 +72,9 @@ export class RunHealth {
       reason === null
         ? { kind: "heartbeat" }
         : {
-            ...{ kind: "warning", reason, ...(areOfSink && { isOfSink: true }) },
+            kind: "warning",
+            reason,
+            ...(areOfSink && { isOfSink: true }),
             ...(commands.length > 0 && { commands }),
           },
     );

@@ -246,7 +246,9 @@ export class TableStates implements Disposable {
     const copying = this.#copying.get(id);
     const { changes, lastCommitUs } = this.#counts.of(id);
     return {
-      ...{ id, schema, name },
+      id,
+      schema,
+      name,
       ...this.#stateOf(id, known),
       copy: copying ? { ...copying, estimatedRows: Math.max(copying.rows, estimatedRows) } : null,
       ...this.#comparedOf(id, estimatedRows),
@@ -258,7 +260,9 @@ export class TableStates implements Disposable {
 
   #stateOf(id: number, known: Known): Pick<TableReport, "state" | "reason" | "commands" | "isCopiedAgain"> {
     const stands = (state: TableState, reason: string | null = null, commands: readonly string[] = []) => ({
-      ...{ state, reason, commands },
+      state,
+      reason,
+      commands,
     });
     if (known.excluded !== null) return stands("Excluded", known.excluded);
     if (this.#copying.has(id)) return stands("Copying");

@@ -196,9 +196,18 @@ export class StoredConnectorService implements ConnectorService {
   async #insert(given: ConnectorRequest): Promise<StoredConnector> {
     const { id } = given;
     const stored: StoredConnector = {
-      ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: false, resumes: false, ...noRound },
-      ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
+      id,
+      given,
+      config: completeConnector(given, id),
+      slotName: slotName(id),
+      stopped: false,
+      deletion: null,
+      cleanup: null,
+      initialized: false,
+      resumes: false,
+      ...noRound,
+      runId: this.context.newRunId(),
+      createdAt: this.context.now(),
     };
     const { connectors } = this.context.state;
     await refuseSharedIdentity(stored.config, null, () => connectors.list());

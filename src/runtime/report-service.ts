@@ -29,7 +29,9 @@ export class LiveReportService implements ReportService {
   service(): ServiceReport {
     const { threads, version, startedAt, stateKind, settings, residentBytes } = this.context;
     return {
-      ...{ version, started_at: startedAt.toISOString(), state: { kind: stateKind } },
+      version,
+      started_at: startedAt.toISOString(),
+      state: { kind: stateKind },
       threads: threads.loopDelays().map(({ connector, thread, loopDelayMs }) => {
         return { connector_id: connector, thread, loop_delay_ms: loopDelayMs };
       }),
@@ -48,13 +50,17 @@ export class LiveReportService implements ReportService {
     const { board, version, startedAt, replicaId: id, host, weight, now } = this.context;
     const held = [...board.phases().values()].filter(({ state }) => !isAtRest(state));
     const times = { started_at: startedAt.toISOString(), seen_at: now().toISOString() };
-    return { ...{ id, host, version, weight, alive: true }, ...times, connectors: held.length };
+    return { id, host, version, weight, alive: true, ...times, connectors: held.length };
   }
 }
 
 function replicaOf({ id, host, version, weight, ...facts }: ReplicaView): Replica {
   return {
-    ...{ id, host, version, weight, alive: facts.isAlive },
+    id,
+    host,
+    version,
+    weight,
+    alive: facts.isAlive,
     started_at: facts.startedAt.toISOString(),
     seen_at: facts.seenAt.toISOString(),
     connectors: facts.active,

@@ -71,7 +71,10 @@ export class SupervisedConnector {
     this.#log = context.log.child({ connector: id });
     this.#cleanup = new ConnectorCleanup({ ...context, log: this.#log });
     this.tasks = new TaskDispatcher(id, {
-      ...{ ...context, term, store: context.state.tasks, log: this.#log },
+      ...context,
+      term,
+      store: context.state.tasks,
+      log: this.#log,
       onTaskWaiting: () => this.#loop?.taskDue(),
       onVerified: (task, result) => context.verified?.(id, task, result),
       onTaskFailed: (task) => context.taskFailed?.(id, task),

@@ -50,7 +50,12 @@ export function superviseRun(
   const { board, log, mayRun, startRun, nowMs, monotonicMs, random, sleep } = context;
   board.begin(id, runId);
   return new RunLoop(stored, {
-    ...{ term, nowMs, monotonicMs, random, sleep, startRun },
+    term,
+    nowMs,
+    monotonicMs,
+    random,
+    sleep,
+    startRun,
     mayRun: () => mayRun(id),
     events: runEvents(stored, term, tasks, context),
     rounds: roundsOf(stored, term, context),

@@ -152,7 +152,9 @@ export class Supervisor implements AsyncDisposable {
   #take(id: string, term: Term): void {
     if (this.#closed || this.#held.has(id)) return;
     const holding: Holding = {
-      ...{ id, term, deletesOnly: () => this.#deletesOnly },
+      id,
+      term,
+      deletesOnly: () => this.#deletesOnly,
       releaseTasks: () => this.#releaseTasks(id, term),
       onGone: () => {
         if (this.#held.get(id)?.connector !== connector) return;

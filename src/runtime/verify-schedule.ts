@@ -127,7 +127,8 @@ export function startVerifySchedule({
     unfinished: async (id) =>
       (await state.tasks.list(id)).filter(({ state }) => unfinishedStates.includes(state)),
     create: (id, request) => tasks.create(id, request),
-    ...{ log, nowMs: Date.now },
+    log,
+    nowMs: Date.now,
   });
   schedule.start();
   return schedule;

@@ -84,7 +84,8 @@ export async function openState(options: StateOptions): Promise<State> {
     parking: new RunParking(database),
     parked: new ParkedMessages(database),
     receipts: new ReceiptStore(database, records),
-    ...{ shared, lost },
+    shared,
+    lost,
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());
     },

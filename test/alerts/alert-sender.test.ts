@@ -28,7 +28,10 @@ const logged = (text: string) => lines.filter((line) => line.includes(text));
 function tools(waitMs = 5) {
   return {
     egress: { resolver: new AddressResolver("default"), pool: resources.use(new ConnectionPool()) },
-    ...{ log, now: Date.now, monotonic: () => performance.now(), random: () => 0 },
+    log,
+    now: Date.now,
+    monotonic: () => performance.now(),
+    random: () => 0,
     sleep: (_: number, signal: AbortSignal) => sleepOrThrow(waitMs, signal),
   };
 }
@@ -139,7 +142,9 @@ test("an alert that the receiver cannot take holds up those of its connector alo
   expect(connectorsOf(receiver)).toEqual(["a"]);
   const [waiting] = logged("behind those of other connectors").map((line) => JSON.parse(line));
   expect(waiting).toMatchObject({
-    ...{ type: "connector.failed", connector: "broken", reason: "the receiver answered 500" },
+    type: "connector.failed",
+    connector: "broken",
+    reason: "the receiver answered 500",
   });
   // Long after.
   await waitFor("an hour to pass", () => clock.ms > 3_600_000);

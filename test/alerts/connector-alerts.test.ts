@@ -56,7 +56,9 @@ test("a failure is told at once, and its end when the connector has been well fo
   rig.report(failed, { scheduled: {} });
   const [alert] = rig.sent;
   expect(alert).toMatchObject({
-    ...{ type: "connector.failed", atMs: startMs + minute, sentMs: minute },
+    type: "connector.failed",
+    atMs: startMs + minute,
+    sentMs: minute,
     data: { connector_id: "orders", state: "realtime", reason: "The password is wrong." },
     text: "Connector orders has failed: The password is wrong.",
   });
@@ -69,7 +71,9 @@ test("a failure is told at once, and its end when the connector has been well fo
   rig.report(well);
   rig.pass(settledMs);
   expect(rig.sent[0]?.data).toEqual({
-    ...{ connector_id: "orders", state: "realtime", recovered_from: "connector.failed" },
+    connector_id: "orders",
+    state: "realtime",
+    recovered_from: "connector.failed",
   });
   rig.pass(60 * minute);
   expect(rig.told).toEqual(["connector.recovered"]);
@@ -244,7 +248,9 @@ test("a log in danger is told once until the danger is over", () => {
   slot(70, "Slot s keeps 70 GB. Run: ALTER SYSTEM;");
   rig.pass(60 * minute);
   expect(rig.sent[0]?.data).toEqual({
-    ...{ connector_id: "orders", retained_bytes: 60, safe_bytes: 100 },
+    connector_id: "orders",
+    retained_bytes: 60,
+    safe_bytes: 100,
     reason: "Slot s keeps 60 GB. Run: ALTER SYSTEM;",
   });
   expect(rig.told).toEqual(["source.log_in_danger"]);
@@ -256,7 +262,10 @@ test("a log in danger is told once until the danger is over", () => {
 test("tables that are set aside are told once each, those of a quarter of an hour together", () => {
   const rig = new Rig();
   const table = (name: string): SetAsideTable => ({
-    ...{ schema: "public", name, reason: `${name} lacks a column.`, commands: ["ALTER TABLE …;"] },
+    schema: "public",
+    name,
+    reason: `${name} lacks a column.`,
+    commands: ["ALTER TABLE …;"],
   });
   const setAside = (...names: string[]) => rig.watch.setAside("orders", names.map(table));
   setAside("a");
@@ -277,7 +286,11 @@ test("failed tasks of a quarter of an hour come together, and at most twenty are
   const rig = new Rig();
   const fail = (id: string) =>
     rig.watch.taskFailed("orders", {
-      ...{ id, state: "Failed", reason: "There is no such table.", created_at: "", attempt: 1 },
+      id,
+      state: "Failed",
+      reason: "There is no such table.",
+      created_at: "",
+      attempt: 1,
       spec: {
         Snapshot: { database: "d", schema: "public", name: "t", truncate: false, force_parallel: false },
       },
@@ -300,7 +313,11 @@ test("no row value is in an alert, and its text is one plain line of bounded len
   rig.report({ failed: { reason: refusal } });
   rig.watch.setAside("orders", [{ schema: "public", name: "t", reason: refusal, commands: [] }]);
   rig.watch.taskFailed("orders", {
-    ...{ id: "1", state: "Failed", reason: refusal, created_at: "", attempt: 1 },
+    id: "1",
+    state: "Failed",
+    reason: refusal,
+    created_at: "",
+    attempt: 1,
     spec: {
       Snapshot: { database: "d", schema: "public", name: "t", truncate: false, force_parallel: false },
     },

@@ -14,7 +14,9 @@ const hub = new EventHub("boot");
 const faults: unknown[] = [];
 const app = createApp({
   services: { ...memoryServices(), events: hub },
-  ...{ authentication: noAuthentication, acceptsHost: null, version: "0.0.0-test" },
+  authentication: noAuthentication,
+  acceptsHost: null,
+  version: "0.0.0-test",
   reportFault: (fault) => `fault-${faults.push(fault)}`,
 });
 app.listen({ port: 0, hostname: "127.0.0.1" });

@@ -215,7 +215,11 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
           history: false,
         },
         {
-          ...{ schema: "public", name: "visits", state: "Excluded", rows_in: 0, history: false },
+          schema: "public",
+          name: "visits",
+          state: "Excluded",
+          rows_in: 0,
+          history: false,
           reason: "It is unlogged.",
         },
       ];
@@ -253,23 +257,28 @@ function explainService(stored: Map<string, Stored>): ExplainService {
       find(stored, connectorId);
       const change = { lsn: "0/15D4F90", committed_at: someTime, op: "u" as const };
       return {
-        ...{
-          schema,
-          name,
-          key,
-          state: "Delivered",
-          summary: "The row was delivered.",
-          last_change: change,
-          durable: true,
-        },
+        schema,
+        name,
+        key,
+        state: "Delivered",
+        summary: "The row was delivered.",
+        last_change: change,
+        durable: true,
         parked: [],
         deliveries: [
           {
-            ...{ idempotency_key: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718", at: someTime, status: 204, ms: 12 },
-            ...{ outcome: "delivered", attempts: 1, first_at: someTime, change },
+            idempotency_key: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718",
+            at: someTime,
+            status: 204,
+            ms: 12,
+            outcome: "delivered",
+            attempts: 1,
+            first_at: someTime,
+            change,
           },
         ],
-        ...{ open: [], receipts: { hours: 24, since: someTime } },
+        open: [],
+        receipts: { hours: 24, since: someTime },
       };
     },
   };

@@ -170,7 +170,10 @@ const webhook = {
   },
   auth: { bearer: { token: "t" } },
   headers: { static_: [{ name: "X-Env", value: "prod" }] },
-  ...{ batch: {}, rate_limit: {}, retry: {}, signing: { secret: `whsec_${"A".repeat(32)}` } },
+  batch: {},
+  rate_limit: {},
+  retry: {},
+  signing: { secret: `whsec_${"A".repeat(32)}` },
 };
 const large = connector({
   source: source({
@@ -199,7 +202,8 @@ const kafka = {
         value_serde: { avro: { options: {}, schema_registry: { url: "http://registry" } } },
         key_serde: { json: { options: {} } },
       },
-      ...{ data_types: {}, headers: { op: true } },
+      data_types: {},
+      headers: { op: true },
     },
   },
   topic_options: { config: [{ key: "cleanup.policy", value: "compact" }] },

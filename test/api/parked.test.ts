@@ -8,7 +8,8 @@ import { memoryServices } from "./memory-services.ts";
 const token = "a-token-that-may-write";
 const readToken = "a-token-that-may-read";
 const authentication = {
-  ...{ basic: { username: "ann", password: "secret" }, bearer: { token } },
+  basic: { username: "ann", password: "secret" },
+  bearer: { token },
   readOnly: { basic: null, bearer: { token: readToken } },
 };
 const id = "01a20593-6296-769f-bd72-783bcd281407";
@@ -55,7 +56,9 @@ test("a time or a name that cannot be is refused, and never asked of the state",
   const base = "http://localhost/api/v1/connectors/none/parked";
   const status = async (path: string, body?: object) => {
     const init = body && {
-      ...{ method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } },
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { "content-type": "application/json" },
     };
     return (await app.handle(new Request(base + path, init ?? {}))).status;
   };

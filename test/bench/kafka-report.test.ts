@@ -10,13 +10,22 @@ import {
 
 const megabyte = 2 ** 20;
 const goals = {
-  ...{ rate: 80_000, ofStream: 0.6, cpuSecondsPerMillion: 8, p50Ms: 25, p99Ms: 80 },
+  rate: 80_000,
+  ofStream: 0.6,
+  cpuSecondsPerMillion: 8,
+  p50Ms: 25,
+  p99Ms: 80,
   peakBytes: 256 * megabyte,
 };
 
 function measurement(by: KafkaMeasurement["by"], rate: number, p99Ms: number): KafkaMeasurement {
   return {
-    ...{ case: "kafka: Debezium", by, rate, cpuSecondsPerMillion: 7, p50Ms: 9, p99Ms },
+    case: "kafka: Debezium",
+    by,
+    rate,
+    cpuSecondsPerMillion: 7,
+    p50Ms: 9,
+    p99Ms,
     peakBytes: (rate / 1000) * megabyte,
   };
 }
@@ -31,8 +40,13 @@ const measurements = [
 test("rates and latencies are medians, the peak is the highest, and a goal that is not reached is named", () => {
   const [millrace, debezium] = summariseKafka(measurements, [130_000, 125_000, 120_000], goals);
   expect(millrace?.figures).toEqual({
-    ...{ rate: 100_000, cpuSecondsPerMillion: 7, peakBytes: 110 * megabyte, p50Ms: 9, p99Ms: 90 },
-    ...{ ofStream: 0.8, ofDebezium: 4 },
+    rate: 100_000,
+    cpuSecondsPerMillion: 7,
+    peakBytes: 110 * megabyte,
+    p50Ms: 9,
+    p99Ms: 90,
+    ofStream: 0.8,
+    ofDebezium: 4,
   });
   expect(millrace?.missed).toEqual(["p99Ms"]);
   expect(millrace && formatKafka(millrace)).toBe(
@@ -54,8 +68,11 @@ test("the table has a row for each, with goals in brackets", () => {
 
 test("a copy has neither a latency nor a stream that it is compared with", () => {
   const copy: KafkaMeasurement = {
-    ...{ case: "kafka: copy", by: "millrace", rate: 200_000 },
-    ...{ cpuSecondsPerMillion: 3, peakBytes: 300 * megabyte },
+    case: "kafka: copy",
+    by: "millrace",
+    rate: 200_000,
+    cpuSecondsPerMillion: 3,
+    peakBytes: 300 * megabyte,
   };
   const [summary] = summariseKafka([copy], [], { rate: 150_000, peakBytes: 256 * megabyte });
   expect(summary && formatKafka(summary)).toBe(

@@ -15,7 +15,12 @@ import { StagedService } from "../support/browser/staged-service.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const table = (name: string, more: Partial<TableStatus> = {}): TableStatus => ({
-  ...{ schema: "public", name, state: "Waiting", rows_in: 0, history: false, ...more },
+  schema: "public",
+  name,
+  state: "Waiting",
+  rows_in: 0,
+  history: false,
+  ...more,
 });
 const sql = 'ALTER TABLE "public"."prices" ADD COLUMN "note" text;';
 const why = "The table prices at the sink has no column note.";

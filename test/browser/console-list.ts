@@ -37,7 +37,10 @@ async function opened(count: number) {
   await waitFor("the list", async () => (await idsOf(open.page)).length > 0);
   await waitFor("events", async () => staged.followers > 0);
   return {
-    ...{ connectors, staged, page: open.page, complaints: open.complaints },
+    connectors,
+    staged,
+    page: open.page,
+    complaints: open.complaints,
     [Symbol.asyncDispose]: async () => {
       await open[Symbol.asyncDispose]();
       await staged[Symbol.asyncDispose]();

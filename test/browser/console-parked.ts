@@ -134,7 +134,9 @@ test("a connector to Kafka has the tab, too, and the one for rows", async () => 
     source: { postgres: { connection, replication_type: { logical_replication: {} } } },
     sink: {
       kafka: {
-        ...{ connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} },
+        connection: { brokers: ["127.0.0.1:1"] },
+        format: { native: {} },
+        topic_options: {},
         on_exhausted: { park: {} },
       },
     },

@@ -76,10 +76,12 @@ describe("tables", () => {
     expect(shown.source.postgres.catalog).toEqual({
       schemas: [
         {
-          ...{ name: "public", action: "Include" },
+          name: "public",
+          action: "Include",
           tables: [
             {
-              ...{ name: "customers", action: "Include" },
+              name: "customers",
+              action: "Include",
               columns: [
                 { name: "note", action: "Exclude" },
                 { name: "email", hash: {} },

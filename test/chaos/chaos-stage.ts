@@ -78,12 +78,19 @@ export class ChaosStage implements JudgedStage, AsyncDisposable {
     building.defer(() => rm(directory, { recursive: true, force: true }));
     const service = building.use(
       await ServiceProcess.start({
-        ...{ command: [await compiledBinary()], dataDirectory: join(directory, "data") },
-        ...{ workingDirectory: directory, environment: { MILLRACE_LOG_LEVEL: "warn" } },
+        command: [await compiledBinary()],
+        dataDirectory: join(directory, "data"),
+        workingDirectory: directory,
+        environment: { MILLRACE_LOG_LEVEL: "warn" },
       }),
     );
     const stage = new ChaosStage(
-      ...([building.move(), source, sink, receiver, proxies, service] as const),
+      building.move(),
+      source,
+      sink,
+      receiver,
+      proxies,
+      service,
       new ApiClient(service.url),
       disk,
     );
@@ -98,7 +105,12 @@ export class ChaosStage implements JudgedStage, AsyncDisposable {
   connector(id: (typeof connectorIds)[number]) {
     const { proxies } = this;
     const connection = (port: number) => ({
-      ...{ host: "127.0.0.1", port, user: "postgres", password: "x", database, ssl_mode: "Disable" },
+      host: "127.0.0.1",
+      port,
+      user: "postgres",
+      password: "x",
+      database,
+      ssl_mode: "Disable",
     });
     const replication_type = { logical_replication: { retry_window_seconds: 86_400 } };
     const source = { postgres: { connection: connection(proxies.source.port), replication_type } };

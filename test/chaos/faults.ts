@@ -162,7 +162,8 @@ function freezes<Stage>(name: string, run: (stage: Stage, ms: number) => Promise
   return [
     { name, run: async (stage, random) => await run(stage, between(random, 500, 8_000)) },
     {
-      ...{ name: `${name}, past every timeout`, weight: 0.1 },
+      name: `${name}, past every timeout`,
+      weight: 0.1,
       run: async (stage) => await run(stage, longFreezeMs),
     },
   ];

@@ -42,7 +42,9 @@ afterAll(async () => {
 
 async function millrace(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
   const child = Bun.spawn([...command, ...args], {
-    ...{ stdout: "pipe", stderr: "pipe", cwd: directory },
+    stdout: "pipe",
+    stderr: "pipe",
+    cwd: directory,
     env: {
       PATH: process.env.PATH ?? "",
       MILLRACE_URL: service.url,
@@ -194,7 +196,9 @@ test("tasks are created, watched to their end, and listed; a failure sets the ex
   await writeFile(file, JSON.stringify(connectorFile("tasks", server.port)));
   await millrace(["connectors", "apply", "-f", file]);
   expect(await millrace(["tasks", "list", "tasks"])).toEqual({
-    ...{ code: 0, out: "tasks has no tasks.\n", error: "" },
+    code: 0,
+    out: "tasks has no tasks.\n",
+    error: "",
   });
   const copied = await millrace(["tasks", "snapshot", "tasks", "t", "--truncate", "--watch"]);
   expect(copied).toMatchObject({ code: 0, error: "" });
@@ -244,7 +248,9 @@ test("an output that cannot be written is no success; one that nobody reads any 
   /** In a shell, which has the command's words as its own. */
   const inShell = async (script: string, ...args: string[]) => {
     const child = Bun.spawn(["sh", "-c", `${script}; echo "code $?" >&2`, "sh", ...command, ...args], {
-      ...{ stdout: "ignore", stderr: "pipe", cwd: directory },
+      stdout: "ignore",
+      stderr: "pipe",
+      cwd: directory,
       env: { PATH: process.env.PATH ?? "", MILLRACE_URL: service.url, MILLRACE_API_TOKEN: token },
     });
     return await new Response(child.stderr).text();

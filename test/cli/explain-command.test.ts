@@ -7,11 +7,25 @@ import type { Explanation } from "../../src/connector/explanation.ts";
 const at = "2026-01-31T12:00:01.204Z";
 const change = { lsn: "0/1F3A208", committed_at: at, op: "u" } as const;
 const delivered: Explanation = {
-  ...{ schema: "public", name: "orders", key: { id: 7 }, state: "Delivered", summary: "It was delivered." },
-  ...{ last_change: change, durable: true, parked: [], open: [], receipts: { hours: 24, since: at } },
+  schema: "public",
+  name: "orders",
+  key: { id: 7 },
+  state: "Delivered",
+  summary: "It was delivered.",
+  last_change: change,
+  durable: true,
+  parked: [],
+  open: [],
+  receipts: { hours: 24, since: at },
   deliveries: [
     {
-      ...{ idempotency_key: "k1", at, status: 200, ms: 12, outcome: "delivered", attempts: 1, first_at: at },
+      idempotency_key: "k1",
+      at,
+      status: 200,
+      ms: 12,
+      outcome: "delivered",
+      attempts: 1,
+      first_at: at,
       change,
     },
   ],

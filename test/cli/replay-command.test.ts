@@ -5,7 +5,10 @@ import type { Task } from "../../src/connector/task.ts";
 import { commandRig } from "../support/command-rig.ts";
 
 const task = (more: Partial<Task> = {}): Task => ({
-  ...{ id: "t1", state: "Pending", created_at: "2026-01-01T00:00:00.000Z", attempt: 0 },
+  id: "t1",
+  state: "Pending",
+  created_at: "2026-01-01T00:00:00.000Z",
+  attempt: 0,
   spec: { Replay: { database: "shop", schema: "public", name: "orders" } },
   ...more,
 });

@@ -6,16 +6,29 @@ import type { CommandContext } from "../../src/cli/terminal.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
 
 const streaming: TableStatus = {
-  ...{ schema: "public", name: "orders", state: "Streaming", rows_in: 12_345, history: false },
+  schema: "public",
+  name: "orders",
+  state: "Streaming",
+  rows_in: 12_345,
+  history: false,
   last_change_at: "2026-01-01T00:00:00.000Z",
 };
 const copying: TableStatus = {
-  ...{ schema: "public", name: "t", state: "Copying", rows_in: 0, history: false },
+  schema: "public",
+  name: "t",
+  state: "Copying",
+  rows_in: 0,
+  history: false,
   copy: { rows: 1_000, bytes: 9, estimated_rows: 4_000 },
 };
 const aside: TableStatus = {
-  ...{ schema: "public", name: "u", state: "SetAside", rows_in: 1, history: false },
-  ...{ reason: "It needs\na column.", commands: ["ALTER TABLE u ADD v int;"] },
+  schema: "public",
+  name: "u",
+  state: "SetAside",
+  rows_in: 1,
+  history: false,
+  reason: "It needs\na column.",
+  commands: ["ALTER TABLE u ADD v int;"],
 };
 
 test("a line for each table, with its copy, its changes and its reason", () => {

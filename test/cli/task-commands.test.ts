@@ -9,7 +9,10 @@ import type { Task } from "../../src/connector/task.ts";
 import { type CommandRig, commandRig } from "../support/command-rig.ts";
 
 const task = (state: Task["state"]): Task => ({
-  ...{ id: "t1", state, attempt: 0, created_at: "2026-01-01T00:00:00.000Z" },
+  id: "t1",
+  state,
+  attempt: 0,
+  created_at: "2026-01-01T00:00:00.000Z",
   spec: {
     Snapshot: { database: "shop", schema: "public", name: "t", truncate: false, force_parallel: false },
   },
@@ -42,7 +45,8 @@ test.concurrent.each<readonly [string, Pick<ConnectorStatus, "state" | "status">
 test("a service that is away for a moment is asked again", async () => {
   const answers = [() => null, unavailable, () => new Response("upgrading", { status: 502 })];
   const rig = commandRig((_, count) => (answers[count - 1] ?? (() => Response.json(task("Done"))))(), {
-    ...{ forMs: 5_000, everyMs: 1 },
+    forMs: 5_000,
+    everyMs: 1,
   });
   expect(await watch(rig)).toEqual({ exitCode: 0, message: "" });
   expect(rig.requests).toHaveLength(4);

@@ -6,17 +6,24 @@ import type { Task } from "../../src/connector/task.ts";
 
 const spec = { database: "shop", schema: "public", name: "orders", truncate: false, force_parallel: false };
 const pending: Task = {
-  ...{ id: "1", state: "Pending", spec: { Snapshot: spec }, attempt: 0 },
+  id: "1",
+  state: "Pending",
+  spec: { Snapshot: spec },
+  attempt: 0,
   created_at: "2026-01-01T00:00:00.000Z",
 };
 const running = (rows: number, expected: number): Task => ({
-  ...{ ...pending, state: "Running" as const },
+  ...pending,
+  state: "Running" as const,
   progress: { rows, bytes: rows * 1_500, estimated_rows: expected },
 });
 
 test("one line per task, with a bar of the copied part of the estimate", () => {
   const again: Task = {
-    ...{ ...pending, spec: { Snapshot: { ...spec, name: "t" } }, attempt: 2, reason: "no\nroom" },
+    ...pending,
+    spec: { Snapshot: { ...spec, name: "t" } },
+    attempt: 2,
+    reason: "no\nroom",
     next_attempt_at: "2026-01-01T00:01:00.000Z",
   };
   const tasks = [running(5_000, 20_000), again, { ...running(7, 3), state: "Done" as const }];

@@ -20,7 +20,10 @@ afterAll(async () => {
 
 const comparison: RowComparison = {
   columns: [{ number: 1, readAs: null, form: hashedForm(20, 20) }],
-  ...{ key: [1], areEqualRowsOne: false, isEncoded: false, sample: null },
+  key: [1],
+  areEqualRowsOne: false,
+  isEncoded: false,
+  sample: null,
 };
 
 async function scanned<Row extends object>(scan: DigestScan, from: string): Promise<readonly Row[]> {

@@ -4,10 +4,13 @@ import { expect, test } from "bun:test";
 import { parseRunReport, parseTables, type RunReport } from "../../src/connector/run-report.ts";
 
 const report: RunReport = {
-  ...{ form: 1, run_id: "run-1" },
+  form: 1,
+  run_id: "run-1",
   status: { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } },
   reading: { runId: "run-1", rowsIn: 3, rowsDurable: 2, bytesDurable: 20, lagSeconds: null, lagBytes: 7 },
-  ...{ is_over: false, load: { running: 1, waiting: 0 }, phase: { state: "realtime", health: "heartbeat" } },
+  is_over: false,
+  load: { running: 1, waiting: 0 },
+  phase: { state: "realtime", health: "heartbeat" },
 };
 const table = { schema: "public", name: "t", state: "Streaming", rows_in: 3, history: false } as const;
 

@@ -16,19 +16,15 @@ import type { GivenConnector } from "../../src/connector/connector.ts";
 import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
 
 const progress: RunProgress = {
-  ...{
-    rows_in: 0,
-    rows_durable: 0,
-    bytes_durable: 0,
-    requests: 0,
-    lag_bytes: 0,
-    lag_seconds: 0,
-    latency_ms: null,
-  },
-  ...{
-    resume_lsn: null,
-    snapshot: { tables: 4, tables_done: 1, rows: 250, bytes: 1, estimated_rows: 1_000 },
-  },
+  rows_in: 0,
+  rows_durable: 0,
+  bytes_durable: 0,
+  requests: 0,
+  lag_bytes: 0,
+  lag_seconds: 0,
+  latency_ms: null,
+  resume_lsn: null,
+  snapshot: { tables: 4, tables_done: 1, rows: 250, bytes: 1, estimated_rows: 1_000 },
 };
 const streaming: ConnectorStatus = { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } };
 const aside = {
@@ -62,7 +58,9 @@ function connector(id: string, status: ConnectorStatus, runId = "1"): KnownConne
   const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
   const sink = { webhook: { url: "https://user:pw@api.example.com" } };
   const entry = {
-    ...{ status, run_id: runId, created_at: "2026-01-01T00:00:00.000Z" },
+    status,
+    run_id: runId,
+    created_at: "2026-01-01T00:00:00.000Z",
     connector: { id, source, sink },
   };
   return knownConnector(entry as GivenConnector, undefined);
@@ -200,8 +198,13 @@ describe("samples", () => {
     step_seconds: 5,
     samples: [
       {
-        ...{ connector_id: id, first_at, rows_durable, rows_in: rows_durable, bytes_durable: rows_durable },
-        ...{ lag_seconds: rows_durable.map(() => 1), lag_bytes: rows_durable.map(() => null) },
+        connector_id: id,
+        first_at,
+        rows_durable,
+        rows_in: rows_durable,
+        bytes_durable: rows_durable,
+        lag_seconds: rows_durable.map(() => 1),
+        lag_bytes: rows_durable.map(() => null),
       },
     ],
   });
@@ -273,7 +276,8 @@ describe("a copy", () => {
   test("whose rows are all read says what the sink does with them, and how far that is where somebody knows", () => {
     const of = (phase: "Writing" | "Finishing", health: ConnectorStatus["status"] = { heartbeat: {} }) =>
       copyProgress({
-        ...{ state: { snapshot: { name: "public.t" } }, status: health },
+        state: { snapshot: { name: "public.t" } },
+        status: health,
         progress: {
           ...progress,
           snapshot: { ...progress.snapshot, tables: 1, tables_done: 0, rows: 5_000, phase },
@@ -296,7 +300,8 @@ describe("a copy", () => {
   test("without an estimate says what is known, why there is no percentage, and the command that gives one", () => {
     const of = (snapshot: Partial<RunProgress["snapshot"]>) =>
       noEstimate({
-        ...{ state: { snapshot: { name: 'public."Orders"' } }, status: { heartbeat: {} } },
+        state: { snapshot: { name: 'public."Orders"' } },
+        status: { heartbeat: {} },
         progress: { ...progress, snapshot: { ...progress.snapshot, ...snapshot } },
       });
     const never = of({ tables: 1, tables_done: 0, rows: 12_300, estimated_rows: 0 });

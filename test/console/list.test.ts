@@ -8,7 +8,9 @@ describe("rows that are held", () => {
   const row = (id: string) => ({ id });
   const rows = (shown: string, wanted: string, all = wanted) =>
     heldRows([...shown], {
-      ...{ wanted: [...wanted].map(row), all: [...all].map(row), keyOf: ({ id }: { id: string }) => id },
+      wanted: [...wanted].map(row),
+      all: [...all].map(row),
+      keyOf: ({ id }: { id: string }) => id,
     })
       .map(({ id }) => id)
       .join("");
@@ -34,7 +36,11 @@ describe("the lag", () => {
     progress: lag as RunProgress,
   });
   const figures = (lag_seconds: number | null, lag_bytes: number | null) => ({
-    ...{ lag_seconds: [1, lag_seconds], lag_bytes: [1, lag_bytes], stepSeconds: 5, firstAt: 0, steps: 2 },
+    lag_seconds: [1, lag_seconds],
+    lag_bytes: [1, lag_bytes],
+    stepSeconds: 5,
+    firstAt: 0,
+    steps: 2,
   });
 
   test("is that of the newest sample, or of the status where there is none", () => {

@@ -15,13 +15,11 @@ function samples(first: number, values: readonly (number | null)[]): ConnectorSa
   const series = [...values];
   const first_at = new Date((start + first * 5) * 1000).toISOString();
   const measured = {
-    ...{
-      rows_in: series,
-      rows_durable: series,
-      bytes_durable: series,
-      lag_seconds: series,
-      lag_bytes: series,
-    },
+    rows_in: series,
+    rows_durable: series,
+    bytes_durable: series,
+    lag_seconds: series,
+    lag_bytes: series,
   };
   return { connector_id: "orders", first_at, ...measured };
 }

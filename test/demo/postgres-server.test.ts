@@ -29,7 +29,8 @@ test("a server that says a lot goes on", async () => {
 test("a server is reached whatever the environment says of others", async () => {
   const before = { ...process.env };
   Object.assign(process.env, {
-    ...{ PGSSLMODE: "require", PGSSLNEGOTIATION: "direct" },
+    PGSSLMODE: "require",
+    PGSSLNEGOTIATION: "direct",
     PGOPTIONS: "-c default_transaction_read_only=on",
   });
   try {

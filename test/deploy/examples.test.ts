@@ -57,7 +57,9 @@ test("the roles of the compose file may do what its connectors need", async () =
   await Bun.write(file, connectors);
   const { MILLRACE_API_TOKEN: _, ...environment } = compose.services.millrace?.environment ?? {};
   await using _service = await ServiceProcess.start({
-    ...{ command: [binary], dataDirectory: join(directory, "data"), workingDirectory: directory },
+    command: [binary],
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
     environment: { ...environment, MILLRACE_CONFIG: file },
   });
   const items = async () =>

@@ -42,7 +42,9 @@ test("a status that has failed, retries, warns, or lags", () => {
     statusFindings("orders", { state, status, ...more } as Parameters<typeof statusFindings>[1]);
   expect(found({ failed: { reason: "Gone." } })).toEqual([
     {
-      ...{ about: "status", severity: "failed", finding: "It has stopped in realtime: Gone." },
+      about: "status",
+      severity: "failed",
+      finding: "It has stopped in realtime: Gone.",
       commands: ["millrace connectors start orders"],
     },
   ]);

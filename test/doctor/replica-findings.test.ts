@@ -6,7 +6,13 @@ import { type ExaminedReplica, holderFindings, replicaFindings } from "../../src
 
 const now = new Date(100_000);
 const replica = (id: string, change: Partial<ExaminedReplica> = {}): ExaminedReplica => ({
-  ...{ id, host: `host-${id}`, version: "1.2.0", weight: 1, isAlive: true, seenAt: now, trouble: null },
+  id,
+  host: `host-${id}`,
+  version: "1.2.0",
+  weight: 1,
+  isAlive: true,
+  seenAt: now,
+  trouble: null,
   ...change,
 });
 const found = (...replicas: ExaminedReplica[]) => replicaFindings({ replicas, free: [] }, now);

@@ -141,7 +141,8 @@ test("metrics arrive at the collector, with its headers, and each alert was one"
   expect([path, headers["api-key"]]).toEqual(["/otlp/v1/metrics", planted]);
   const [{ resource, scopeMetrics }] = JSON.parse(body).resourceMetrics;
   expect(resource.attributes).toContainEqual({
-    ...{ key: "deployment.environment", value: { stringValue: "test" } },
+    key: "deployment.environment",
+    value: { stringValue: "test" },
   });
   const names = scopeMetrics[0].metrics.map(({ name }: { name: string }) => name);
   for (const name of ["millrace_connector_status", "millrace_rows_durable_total", "millrace_write_seconds"]) {

@@ -56,7 +56,9 @@ afterAll(async () => {
 
 async function millrace(...args: string[]) {
   const child = Bun.spawn([binary, ...args], {
-    ...{ stdout: "pipe", stderr: "pipe", cwd: directory },
+    stdout: "pipe",
+    stderr: "pipe",
+    cwd: directory,
     env: { PATH: process.env.PATH ?? "", MILLRACE_URL: service.url },
   });
   const [out, error] = await Promise.all([
@@ -77,7 +79,11 @@ async function troubles(id: string | null): Promise<{ code: number; found: Diagn
 }
 
 const connection = (database: string, overrides: object = {}) => ({
-  ...{ host: "127.0.0.1", port: server.port, user: "postgres", password: "x", database },
+  host: "127.0.0.1",
+  port: server.port,
+  user: "postgres",
+  password: "x",
+  database,
   // Without encryption on purpose: its lack is no trouble of these tests.
   ssl_mode: "Disable",
   ...overrides,
@@ -253,7 +259,8 @@ test("a connector that is stopped, a slot that somebody dropped, and a table tha
   await create("aside", {
     sink: {
       postgres: {
-        ...{ connection: connection("copy"), target_schema: "aside" },
+        connection: connection("copy"),
+        target_schema: "aside",
         migration_strategy: { allowed: ["Add"], disable_all: false },
       },
     },

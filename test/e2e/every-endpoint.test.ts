@@ -27,11 +27,9 @@ beforeAll(async () => {
   );
   directory = await mkdtemp(join(tmpdir(), "millrace-endpoints-"));
   service = await ServiceProcess.start({
-    ...{
-      command: [binary],
-      environment: { MILLRACE_API_TOKEN: token },
-      dataDirectory: join(directory, "data"),
-    },
+    command: [binary],
+    environment: { MILLRACE_API_TOKEN: token },
+    dataDirectory: join(directory, "data"),
     workingDirectory: directory,
   });
 }, 120_000);
@@ -67,7 +65,8 @@ test("a connector's life, from its making to its end", async () => {
   const previewed = seen(await v1.debug.connector.post(request));
   expect(previewed).toMatchObject({ status: 200, data: { id: "life", buffer: null, disabled: false } });
   expect(seen(await life.get())).toMatchObject({
-    ...{ status: 404, error: { value: { code: "connector_not_found" } } },
+    status: 404,
+    error: { value: { code: "connector_not_found" } },
   });
   expect(seen(await life.post(request)).status).toBe(201);
   expect(seen(await life.post(request)).status).toBe(200);
@@ -167,7 +166,9 @@ test("what is parked of a connector", async () => {
   const connector = v1.connectors({ connector_id: "parking" });
   await connector.post({ id: "parking", source: source(), sink: sink(), disabled: true });
   expect(seen(await connector.parked.get({ query: { limit: "10" } })).data).toEqual({
-    ...{ parked: [], next: null, total: 0 },
+    parked: [],
+    next: null,
+    total: 0,
     as_of: expect.any(String),
   });
   expect(seen(await connector.parked.retry.post({})).data).toEqual({ count: 0 });

@@ -83,7 +83,11 @@ function adapted(example: unknown): unknown {
 /** With all the secrets that a connector can have beside a password, which is not asked for by the server. */
 function connectorWithSecrets(id: string): string {
   const connection = (database: string) => ({
-    ...{ host: "127.0.0.1", port: server.port, user: "postgres", password: `${planted}-${id}`, database },
+    host: "127.0.0.1",
+    port: server.port,
+    user: "postgres",
+    password: `${planted}-${id}`,
+    database,
     ssl_cert: `${planted}-cert\n${testServerCertificate}`,
     ssl_key: `${planted}-key\n${testServerKey}`,
     ssl_root_cert: `${planted}-root\n${testRootCertificate}`,

@@ -54,7 +54,8 @@ test("a thousand requests that never come to their end", async () => {
   let answers = 0;
   const opened = Array.from({ length: 1_000 }, async (_, index) => {
     const socket = await Bun.connect({
-      ...{ hostname: "127.0.0.1", port: service.port },
+      hostname: "127.0.0.1",
+      port: service.port,
       socket: {
         data: () => {
           answers++;

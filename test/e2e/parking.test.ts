@@ -81,7 +81,8 @@ test(
     const script = choosy((ids, body) => refuses(ids, body));
     await using receiver = await WebhookReceiver.start({ script });
     await auditedConnector(stage, {
-      ...{ url: receiver.url, request_timeout_ms: 2_000 },
+      url: receiver.url,
+      request_timeout_ms: 2_000,
       on_exhausted: { park: { max_messages: 100_000 } },
     });
     const call = async (method: string, path: string, body?: object) => {
@@ -178,7 +179,8 @@ test("metrics, alert, commands and a record of who discarded; beginning again ta
     return output + errors;
   };
   const webhook = {
-    ...{ url: receiver.url, auth: { bearer: { token: "s3cr3t-token" } } },
+    url: receiver.url,
+    auth: { bearer: { token: "s3cr3t-token" } },
     on_exhausted: { park: { retry_every_minutes: 600 } },
   };
   const postgres = { connection: server.connection("a"), replication_type: { logical_replication: {} } };

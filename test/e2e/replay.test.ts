@@ -52,7 +52,9 @@ beforeAll(async () => {
     },
   };
   const webhook = {
-    ...{ url: receiver.url, path_template: "{schema}/{table}", batch: { max_batch_size: 100 } },
+    url: receiver.url,
+    path_template: "{schema}/{table}",
+    batch: { max_batch_size: 100 },
     retry: { initial_backoff_ms: 10, max_backoff_ms: 50 },
   };
   await api.createConnector("shop", { source, sink: { webhook } });
@@ -86,7 +88,8 @@ test("rows are sent by their keys, and the task and the command tell which have 
     spec: { Replay: { database: "shop", keys: [{ id: 7 }, { id: 9_999 }] } },
   });
   expect(replayResultOf(done)).toEqual({
-    ...{ rows: 1, missing: [{ id: 9_999 }] },
+    rows: 1,
+    missing: [{ id: 9_999 }],
     as_of_lsn: expect.stringMatching(/^[0-9A-F]+\/[0-9A-F]+$/),
   });
   expect(rowsOf(receiver, "orders").slice(before)).toMatchObject([{ id: 7, v: "v7" }]);

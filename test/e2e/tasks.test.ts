@@ -23,7 +23,8 @@ beforeAll(async () => {
      create table parts (id int primary key); insert into parts select generate_series(1, 10);
      create table hidden (id int primary key); create table doomed (id int primary key)`,
     catalog: {
-      ...{ name: "shop", default_action: "Include" },
+      name: "shop",
+      default_action: "Include",
       schemas: [{ name: "public", action: "Include", tables: [hidden] }],
     },
   });

@@ -107,7 +107,8 @@ test("a key with a passphrase is refused with the request", async () => {
   const connection = { ...server.connection(), tunnel: { ssh } };
   const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
   const response = await api.request("POST", "/api/v1/connectors/locked", {
-    ...{ id: "locked", source },
+    id: "locked",
+    source,
     sink: { postgres: { connection: server.connection() } },
   });
   expect(response.status).toBe(422);

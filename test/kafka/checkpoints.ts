@@ -74,7 +74,8 @@ test.each([1, 3, 16])(
     for (const id of ids) {
       const newest = id === "c0" ? "c0 meanwhile" : `${id} first`;
       expect(await saved(id, "c", `${id} second`)).toEqual({
-        ...{ text: newest, parts: new Map([["t", `${newest} of t`]]) },
+        text: newest,
+        parts: new Map([["t", `${newest} of t`]]),
       });
       expect((await saved(id, "d", `${id} third`))?.text).toBe(`${id} second`);
     }

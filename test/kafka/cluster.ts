@@ -50,7 +50,9 @@ describe("one broker", () => {
     const timestamp = 1_700_000_000_000n;
     await producing(cluster.bootstrap, {}, async (producer) => {
       const messages = sent.map(({ partition, key, value, headers }) => ({
-        ...{ topic: "bytes", partition, timestamp },
+        topic: "bytes",
+        partition,
+        timestamp,
         ...(key ? { key } : {}),
         ...(value ? { value } : {}),
         headers: new Map([...headers].map(([name, content]) => [bytes(name), content])),
@@ -62,7 +64,9 @@ describe("one broker", () => {
     expect(read).toEqual(
       sent.map(({ headers, ...message }, index) => ({
         ...message,
-        ...{ headers: [...headers], offset: offsets[index]!, timestamp },
+        headers: [...headers],
+        offset: offsets[index]!,
+        timestamp,
       })),
     );
     if (!hasKcat()) return;
@@ -115,11 +119,9 @@ describe("one broker", () => {
     await producing(cluster.bootstrap, {}, async (producer) => {
       for (let batch = 0; batch < 10; batch++) {
         const messages = Array.from({ length: 10_000 }, (_, index) => ({
-          ...{
-            topic: "many",
-            partition: index % 2,
-            value: bytes(`${batch * 10_000 + index} ${"x".repeat(100)}`),
-          },
+          topic: "many",
+          partition: index % 2,
+          value: bytes(`${batch * 10_000 + index} ${"x".repeat(100)}`),
         }));
         await producer.send({ acks: -1, messages });
       }
@@ -135,7 +137,10 @@ describe("one broker", () => {
     const send = (...keys: string[]) =>
       producing(cluster.bootstrap, {}, async (producer) => {
         const messages = keys.map((key, index) => ({
-          ...{ topic: "counted", partition: index % 2, key: bytes(key), value: bytes("a row") },
+          topic: "counted",
+          partition: index % 2,
+          key: bytes(key),
+          value: bytes("a row"),
         }));
         await producer.send({ acks: -1, messages });
       });
@@ -163,7 +168,10 @@ describe("one broker", () => {
     expect(config).toMatchObject({ "cleanup.policy": "compact,delete", "max.message.bytes": "1000" });
     await producing(cluster.bootstrap, {}, async (producer) => {
       const messages = ["a", "b"].map((text) => ({
-        ...{ topic: "short", partition: 0, key: bytes(text), value: bytes(text) },
+        topic: "short",
+        partition: 0,
+        key: bytes(text),
+        value: bytes(text),
       }));
       await producer.send({ acks: -1, messages });
     });

@@ -68,7 +68,8 @@ test("one that begins anew at other brokers leaves nothing at the earlier ones",
   await untilRealtime("moved");
   expect((await records(cluster)).get("moved")).toBeString();
   const response = await fetch(`${service.url}/api/v1/connectors/moved`, {
-    ...{ method: "POST", headers: { "content-type": "application/json" } },
+    method: "POST",
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({ id: "moved", ...configuration(other.bootstrap) }),
   });
   expect(response.ok, await response.text()).toBeTrue();

@@ -257,7 +257,9 @@ describe("authorization", () => {
         user,
         { resource: "transactional_id", name: "millrace-k", operations: ["WRITE", "DESCRIBE"] },
         ...topics.map((name) => ({
-          ...{ resource: "topic" as const, name, pattern: "PREFIXED" as const },
+          resource: "topic" as const,
+          name,
+          pattern: "PREFIXED" as const,
           operations: ["CREATE", "DESCRIBE", "WRITE", "READ"],
         })),
       );

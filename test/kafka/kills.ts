@@ -124,7 +124,9 @@ async function killRounds(brokers: 1 | 3, rounds: number, isExact: boolean): Pro
   stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
   const service = stack.use(
     await ServiceProcess.start({
-      ...{ command: [command], dataDirectory, workingDirectory: dataDirectory },
+      command: [command],
+      dataDirectory,
+      workingDirectory: dataDirectory,
       environment: { MILLRACE_LOG_LEVEL: "warn" },
     }),
   );

@@ -82,7 +82,8 @@ async function stage(id: string, schema: string, kafka: object = {}): Promise<St
     sink: {
       kafka: {
         connection: { brokers: cluster.bootstrap, config: { linger_ms: 5 }, ...connection },
-        ...{ format: { native: {} }, topic_options: { partitions: 3 } },
+        format: { native: {} },
+        topic_options: { partitions: 3 },
         topic_name_template: `${id}.{table}`,
         on_exhausted: { park: {} },
         ...others,

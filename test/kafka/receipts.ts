@@ -55,7 +55,8 @@ async function create(id: string, isTransactional: boolean): Promise<void> {
         connection: server.connection("shop"),
         replication_type: { logical_replication: {} },
         catalog: {
-          ...{ name: "shop", default_action: "Exclude" },
+          name: "shop",
+          default_action: "Exclude",
           schemas: [
             { name: "public", action: "Exclude", tables: [{ name: id, action: "Include", columns: [] }] },
           ],
@@ -67,11 +68,13 @@ async function create(id: string, isTransactional: boolean): Promise<void> {
         connection: {
           brokers: cluster.bootstrap,
           config: {
-            ...{ linger_ms: 1, message_max_bytes: smallLimit },
+            linger_ms: 1,
+            message_max_bytes: smallLimit,
             transactions: { enabled: isTransactional },
           },
         },
-        ...{ format: { native: {} }, topic_options: { partitions: 3 } },
+        format: { native: {} },
+        topic_options: { partitions: 3 },
         on_exhausted: { park: {} },
       },
     },

@@ -39,7 +39,8 @@ beforeAll(async () => {
     sink: {
       kafka: {
         connection: { brokers: cluster.bootstrap },
-        ...{ format: { native: {} }, topic_options: { partitions: 3 } },
+        format: { native: {} },
+        topic_options: { partitions: 3 },
       },
     },
   });

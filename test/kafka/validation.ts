@@ -25,7 +25,8 @@ function sink(brokers: string[], change: Change = {}): KafkaSinkConfig {
   const { auth, config, topics = {}, format = { native: {} }, template, name } = change;
   const request: KafkaSinkRequest = {
     connection: { brokers, ...(auth && { auth }), ...(config && { config }) },
-    ...{ format, topic_options: topics },
+    format,
+    topic_options: topics,
     ...(template !== undefined && { topic_name_template: template }),
     ...(name !== undefined && { name }),
   };
@@ -317,7 +318,10 @@ describe("listeners and permissions", () => {
     const template = { ...change, template: "elsewhere.{table}" };
     await cluster.withdraw("alice");
     await cluster.allow("alice", needed.id, {
-      ...{ resource: "topic", name: "elsewhere.", pattern: "PREFIXED", operations: ["CREATE", "WRITE"] },
+      resource: "topic",
+      name: "elsewhere.",
+      pattern: "PREFIXED",
+      operations: ["CREATE", "WRITE"],
     });
     const hidden = await failure(brokers, template, "Permission Checkpoints");
     expect(hidden).toContain("The user may not use topic millrace.checkpoints");

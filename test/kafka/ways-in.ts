@@ -64,7 +64,9 @@ async function carried(connection: Partial<Connection>, sink: Partial<Sink> = {}
     sink: {
       kafka: {
         connection: { brokers: [...cluster.bootstrap], config: { linger_ms: 5 }, ...connection },
-        ...{ format: { native: {} }, topic_options: {}, topic_name_template: `${id}.{table}` },
+        format: { native: {} },
+        topic_options: {},
+        topic_name_template: `${id}.{table}`,
         ...sink,
       },
     },
@@ -150,8 +152,12 @@ test("in Debezium's form, with its headers and the metadata of transactions", as
   ]);
   const named = Object.fromEntries(last[2]!.headers.map(([name, value]) => [name, String(value)]));
   expect(named).toEqual({
-    ...{ operation: "d", __db: database, __schema: "public", __tbl: "item" },
-    ...{ __context: `k${connectors}`, "__debezium.newkey": '{"id":-1}' },
+    operation: "d",
+    __db: database,
+    __schema: "public",
+    __tbl: "item",
+    __context: `k${connectors}`,
+    "__debezium.newkey": '{"id":-1}',
   });
   expect(Object.fromEntries(last[4]!.headers)["__debezium.oldkey"]?.toString()).toBe('{"id":0}');
   const boundaries = await readTopic(cluster, tx_metadata_topic, { isolation: "read_committed" });

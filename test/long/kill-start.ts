@@ -66,7 +66,8 @@ class Victim implements AsyncDisposable {
 
   async dieAmidRotation(): Promise<void> {
     const rotating = Bun.spawn([this.command, "rotate-key", "--data-dir", this.directory], {
-      ...{ stdout: "ignore", stderr: "ignore" },
+      stdout: "ignore",
+      stderr: "ignore",
       env: { PATH: process.env.PATH ?? "" },
     });
     await Bun.sleep(Math.random() * this.startMs * 1.4);

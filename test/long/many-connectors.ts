@@ -13,7 +13,9 @@ const count = 1_000;
 const listMs = 100;
 const connection = { host: "db1", user: "millrace", password: "planted-3c", database: "shop" };
 const connector = (i: number) => ({
-  ...{ id: `c${i}`, disabled: true, sink: { webhook: { url: "https://api.example.com" } } },
+  id: `c${i}`,
+  disabled: true,
+  sink: { webhook: { url: "https://api.example.com" } },
   source: { postgres: { connection, replication_type: { logical_replication: {} } } },
 });
 
@@ -21,7 +23,9 @@ test("a thousand are listed in a tenth of a second, and changed while a hundred 
   const directory = await mkdtemp(join(tmpdir(), "millrace-many-"));
   await using _directory = { [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) };
   await using service = await ServiceProcess.start({
-    ...{ command: [await compiledBinary()], environment: {}, dataDirectory: join(directory, "data") },
+    command: [await compiledBinary()],
+    environment: {},
+    dataDirectory: join(directory, "data"),
     workingDirectory: directory,
   });
   const call = async (method: string, path: string, body?: object) => {

@@ -14,22 +14,24 @@ const body = new Uint8Array(Bun.zstdCompressSync(Buffer.from('[{"id":1,"v":"some
 
 function message(n: number): ParkedMessage {
   return {
-    ...{ id: `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`, schema: "public", table: "orders" },
-    ...{
-      hashes: [n % 50_000],
-      isWide: false,
-      places: [BigInt(n)],
-      firstRows: null,
-      versions: [n],
-      isOfCopy: false,
-      bytes: 26,
-    },
-    ...{ keys: `[{"id":${n}}]`, rows: 1, body, firstLsn: "0/1", committedAtMs: 1_700_000_000_000 },
-    ...{
-      cause: "refused",
-      mayHaveArrived: false,
-      attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: "no".repeat(100) }],
-    },
+    id: `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`,
+    schema: "public",
+    table: "orders",
+    hashes: [n % 50_000],
+    isWide: false,
+    places: [BigInt(n)],
+    firstRows: null,
+    versions: [n],
+    isOfCopy: false,
+    bytes: 26,
+    keys: `[{"id":${n}}]`,
+    rows: 1,
+    body,
+    firstLsn: "0/1",
+    committedAtMs: 1_700_000_000_000,
+    cause: "refused",
+    mayHaveArrived: false,
+    attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: "no".repeat(100) }],
   };
 }
 
@@ -37,8 +39,10 @@ test("listing and discarding a hundred thousand", async () => {
   await using server = await PostgresServer.start();
   const directory = await mkdtemp(join(tmpdir(), "millrace-parked-"));
   await using state = await openState({
-    ...{ databaseUrl: `postgres://postgres@127.0.0.1:${server.port}/postgres`, dataDirectory: directory },
-    ...{ encryptionKey: Buffer.alloc(32, 7).toString("base64"), instance: crypto.randomUUID() },
+    databaseUrl: `postgres://postgres@127.0.0.1:${server.port}/postgres`,
+    dataDirectory: directory,
+    encryptionKey: Buffer.alloc(32, 7).toString("base64"),
+    instance: crypto.randomUUID(),
   });
   await state.connectors.insert(storedConnector("many"));
   for (let n = 0; n < count; n += 1_000) {

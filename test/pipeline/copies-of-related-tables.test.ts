@@ -184,7 +184,10 @@ test.each([
     await using rig = await PipelineRig.create(server, name, {
       ...(kind === "one session" ? withOneSession(name) : { parallelCopies: 5 }),
       ...(kind === "merged" ? { naming: merged } : {}),
-      ...{ copyPace: inRanges, isSupervised: true, tasksGoOn: true, source: { catalog: only("other", "M") } },
+      copyPace: inRanges,
+      isSupervised: true,
+      tasksGoOn: true,
+      source: { catalog: only("other", "M") },
     });
     await rig.source(`create table other (id serial primary key); ${movingRows("m", rows)};
     create table "M" (id int primary key, n int); insert into "M" select g from generate_series(100001, 100050) g`);

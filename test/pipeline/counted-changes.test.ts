@@ -63,7 +63,8 @@ test("a transaction in progress counts when it is committed, and once, whether i
   const first = await attempt([part("open"), part("committed")], null);
   expect(first).toMatchObject({ rowsIn: 6, changes: 6 });
   expect(await attempt([part("open"), part("committed")], first.counted)).toMatchObject({
-    ...{ rowsIn: 0, changes: 0 },
+    rowsIn: 0,
+    changes: 0,
   });
   expect(await attempt([whole!], first.counted)).toMatchObject({ rowsIn: 0, changes: 0 });
 });

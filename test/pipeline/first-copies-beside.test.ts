@@ -288,7 +288,8 @@ test("skip_snapshots comes while a first copy is under way: what is there stays 
 test("a copy beside which changes of its table were not published does not count", async () => {
   await using rig = await PipelineRig.create(server, "firstmissed", {
     source: { replication_type: { logical_replication: logicalReplication("chosen") } },
-    ...{ copyPace: inRanges, parallelCopies: 2 },
+    copyPace: inRanges,
+    parallelCopies: 2,
   });
   await rig.source("create table other (id int primary key); create publication chosen for table other");
   rig.start();

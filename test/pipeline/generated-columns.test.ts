@@ -67,7 +67,9 @@ const own = (publication: string) => ({
 function catalog(columnsOf: Catalog["schemas"][number]["tables"][number]["columns"]): Catalog {
   const tables = [{ name: "t", action: "Include" as const, history_enabled: false, columns: columnsOf }];
   return {
-    ...{ name: "db", default_action: "Include", column_hashing: { algorithm: "Sha256", salt: "s" } },
+    name: "db",
+    default_action: "Include",
+    column_hashing: { algorithm: "Sha256", salt: "s" },
     schemas: [{ name: "public", action: "Include", tables }],
   };
 }

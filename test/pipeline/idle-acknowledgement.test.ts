@@ -27,7 +27,8 @@ const onlyT = {
   default_action: "Exclude" as const,
   schemas: [
     {
-      ...{ name: "public", action: "Exclude" as const },
+      name: "public",
+      action: "Exclude" as const,
       tables: [{ name: "t", action: "Include" as const, columns: [], history_enabled: false }],
     },
   ],
@@ -49,7 +50,8 @@ async function slotPlace(slot: string): Promise<SlotPlace> {
 
 const untilNear = (slot: string) =>
   waitFor("the acknowledgement", async () => (await slotPlace(slot)).distance < little, {
-    ...{ timeoutMs: 5_000, intervalMs: 100 },
+    timeoutMs: 5_000,
+    intervalMs: 100,
   });
 
 let count = 0;

@@ -39,7 +39,8 @@ const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
 const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
 
 const manners: readonly Manner[] = [
-  ...(["each", "one"] as const),
+  "each",
+  "one",
   ...(isWide("manners") ? (["half undone", "prepared", "prepared, undone"] as const) : []),
 ];
 

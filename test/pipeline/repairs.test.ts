@@ -21,7 +21,8 @@ const columns = "select string_agg(t::text, '; ' order by id) as rows from t";
 async function streaming(source: string, sink?: string, options: RigOptions = {}): Promise<PipelineRig> {
   const setup = { source: `${source}; create table u (id int primary key)`, ...(sink ? { sink } : {}) };
   return await PipelineRig.streaming(server, `repairs${++count}`, setup, {
-    ...{ sink: nothing, isSupervised: true },
+    sink: nothing,
+    isSupervised: true,
     ...options,
   });
 }

@@ -403,7 +403,8 @@ describe("columns that cannot be told apart any more", () => {
 
   test("one that came beside a new partition: nothing is copied again", async () => {
     await using pair = await PipelineRig.create(server, `shape_${++count}`, {
-      ...{ isSupervised: true, source: { partitions_as_root: true } },
+      isSupervised: true,
+      source: { partitions_as_root: true },
     });
     await pair.source("create table t (id int primary key) partition by range (id)");
     await pair.source(

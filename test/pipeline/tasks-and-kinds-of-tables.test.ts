@@ -160,7 +160,8 @@ describe.each(["append_only", "dedup_by_row_hash"] as const)(
           create table other (id serial primary key)`,
         },
         {
-          ...{ sinkServer, parallelCopies: 5 },
+          sinkServer,
+          parallelCopies: 5,
           source: { partitions_as_root: true, keyless_table_strategy: { [strategy]: {} } as never },
         },
       );

@@ -232,7 +232,8 @@ describe("is given up, and comes when it is committed", () => {
 
   test("the sink's server has no room for another session", async () => {
     await using pair = await PipelineRig.create(server, `progress_${crypto.randomUUID().slice(0, 8)}`, {
-      ...{ maxBufferedRows: 200, isSupervised: true },
+      maxBufferedRows: 200,
+      isSupervised: true,
     });
     await pair.source(tables);
     await server.query("create role narrow login");

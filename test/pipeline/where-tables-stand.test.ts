@@ -73,7 +73,11 @@ test("tables wait, are copied and are streamed; those that are not taken say why
   await untilStates(pair, { ...excluded, "public.big": "Copying", "public.small": "Waiting" });
   expect(pair.table("big")?.copy).toEqual({ rows: 0, bytes: 0, estimated_rows: 5000, phase: "Reading" });
   expect(pair.table("h")).toEqual({
-    ...{ schema: "hidden", name: "h", state: "Excluded", rows_in: 0, history: false },
+    schema: "hidden",
+    name: "h",
+    state: "Excluded",
+    rows_in: 0,
+    history: false,
     reason: "The connector's catalog does not select it.",
   });
   expect(pair.table("fleeting")?.reason).toStartWith("It is unlogged");
@@ -81,7 +85,11 @@ test("tables wait, are copied and are streamed; those that are not taken say why
   held.resolve();
   await untilStates(pair, { ...excluded, "public.big": "Streaming", "public.small": "Streaming" });
   expect(pair.table("big")).toEqual({
-    ...{ schema: "public", name: "big", state: "Streaming", rows_in: 0, history: false },
+    schema: "public",
+    name: "big",
+    state: "Streaming",
+    rows_in: 0,
+    history: false,
   });
   // What nobody takes changes as well.
   await pair.source(
@@ -277,12 +285,10 @@ test("a table that the user's publication leaves out says so", async () => {
       source: {
         replication_type: {
           logical_replication: {
-            ...{
-              publication_name: "mine",
-              retry_window_seconds: 0,
-              skip_snapshots: false,
-              toast_mode: "ReplicaIdentityFull",
-            },
+            publication_name: "mine",
+            retry_window_seconds: 0,
+            skip_snapshots: false,
+            toast_mode: "ReplicaIdentityFull",
           },
         },
       },

@@ -58,8 +58,13 @@ async function build(all: readonly Step[]): Promise<Stage> {
     if (word === "FROM") {
       const [, name = "final"] = rest.split(" AS ");
       stage = {
-        ...{ directory: join(directory, name), workingDirectory: "/", environment: {}, user: "0:0" },
-        ...{ entrypoint: [], command: [], health: [] },
+        directory: join(directory, name),
+        workingDirectory: "/",
+        environment: {},
+        user: "0:0",
+        entrypoint: [],
+        command: [],
+        health: [],
       };
       await mkdir(stage.directory, { recursive: true });
       stages.set(name, stage);
@@ -90,7 +95,9 @@ async function perform(
       break;
     case "RUN": {
       const shell = Bun.spawn(["sh", "-ec", rest.replaceAll(/^bun\b/g, process.execPath)], {
-        ...{ cwd: inside("."), stdout: "pipe", stderr: "pipe" },
+        cwd: inside("."),
+        stdout: "pipe",
+        stderr: "pipe",
       });
       const said = await new Response(shell.stderr).text();
       if ((await shell.exited) !== 0) throw new Error(`RUN ${rest}: ${said}`);
@@ -158,7 +165,9 @@ async function enter(command: readonly string[], environment: Record<string, str
     const [program = "", ...args] = command;
     const data = join(final.directory, "data");
     return Bun.spawn([join(final.directory, program), ...args], {
-      ...{ env: { ...env, MILLRACE_DATA_DIR: data }, stdout: "pipe", stderr: "pipe" },
+      env: { ...env, MILLRACE_DATA_DIR: data },
+      stdout: "pipe",
+      stderr: "pipe",
     });
   }
   const jail = `

@@ -21,7 +21,9 @@ test("list, retry and discard work at a replica that does not hold the connector
   const a = await stage.join("a");
   const b = await stage.join("b");
   const webhook = {
-    ...{ url: receiver.url, path_template: "{schema}/{table}", batch: { max_batch_size: 1 } },
+    url: receiver.url,
+    path_template: "{schema}/{table}",
+    batch: { max_batch_size: 1 },
     on_exhausted: { park: {} },
   };
   await a.api.createConnector(id, { source: stage.source(), sink: { webhook } });

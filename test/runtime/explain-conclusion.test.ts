@@ -12,7 +12,14 @@ const delivery = (
   outcome: ExplainedDelivery["outcome"],
   of: ExplainedDelivery["change"],
 ): ExplainedDelivery => ({
-  ...{ idempotency_key: key, at, status: 200, ms: 1, outcome, attempts: 1, first_at: at, change: of },
+  idempotency_key: key,
+  at,
+  status: 200,
+  ms: 1,
+  outcome,
+  attempts: 1,
+  first_at: at,
+  change: of,
 });
 const of = (known: Partial<KnownOfRow>) => {
   const { state, durable, last_change } = conclude({
@@ -25,7 +32,10 @@ const of = (known: Partial<KnownOfRow>) => {
   return [state, durable, last_change?.lsn ?? null];
 };
 const retrying: OpenRequest = {
-  ...{ idempotency_key: "k3", state: "Retrying", attempts: 2, status: 503 },
+  idempotency_key: "k3",
+  state: "Retrying",
+  attempts: 2,
+  status: 503,
   last_change: { lsn: "0/30", committed_at: at, op: "d" },
 };
 

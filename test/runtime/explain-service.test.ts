@@ -43,7 +43,8 @@ function service(
     connectors: {
       get: async () => ({
         config: { ...config, sink: webhook, limits: { ...limits, receipts_hours: hours } },
-        ...{ runId: "run", stopped },
+        runId: "run",
+        stopped,
       }),
     },
     receipts: {

@@ -81,11 +81,9 @@ async function create(
     },
     sink: {
       webhook: {
-        ...{
-          url: receiver.url,
-          batch: { max_batch_size: 1 },
-          retry: { initial_backoff_ms: 50, max_backoff_ms: 50 },
-        },
+        url: receiver.url,
+        batch: { max_batch_size: 1 },
+        retry: { initial_backoff_ms: 50, max_backoff_ms: 50 },
         ...webhook,
       },
     },
@@ -131,7 +129,12 @@ test("the life of a row: delivered, tried again while a later change waits, and 
   await sql("insert into t values (1, 'new')");
   const first = await until("life", { id: 1 }, "Delivered");
   expect(first).toMatchObject({
-    ...{ schema: "public", name: "t", durable: true, parked: [], open: [], last_change: { op: "c" } },
+    schema: "public",
+    name: "t",
+    durable: true,
+    parked: [],
+    open: [],
+    last_change: { op: "c" },
     deliveries: [{ status: 200, outcome: "delivered", attempts: 1 }],
     receipts: { hours: 24 },
   });
@@ -148,7 +151,8 @@ test("the life of a row: delivered, tried again while a later change waits, and 
   await sql("delete from t where id = 1");
   await waitFor("the delete to wait", async () => (await explain("life", "t", { id: 1 })).open?.length === 2);
   expect(await explain("life", "t", { id: 1 })).toMatchObject({
-    ...{ state: "Retrying", last_change: { op: "d" } },
+    state: "Retrying",
+    last_change: { op: "d" },
     open: [{ state: "Retrying" }, { state: "Waiting", attempts: 0 }],
   });
   receiver.script = () => 200;
@@ -260,7 +264,9 @@ test("a refusal that stopped the connector is told, also of one that does not ru
   await sql("insert into t values (4001, 'worse')");
   await waitFor("the failure", async () => (await api.connector("life")).status.status.failed);
   expect(await until("life", { id: 4001 }, "Refused")).toMatchObject({
-    ...{ durable: false, last_change: { op: "c" }, open: null },
+    durable: false,
+    last_change: { op: "c" },
+    open: null,
     deliveries: [{ outcome: "refused", status: 409 }],
   });
   receiver.script = () => 200;
@@ -301,7 +307,9 @@ test("a Postgres sink keeps no receipts, and explains nothing", async () => {
   };
   const post = (body: object) =>
     fetch(`${service.url}/api/v1/connectors/pg`, {
-      ...{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
     });
   const refused = await post({ ...pg, limits: { receipts_hours: 1 } });
   expect([refused.status, await refused.json()]).toMatchObject([

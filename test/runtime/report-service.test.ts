@@ -7,8 +7,17 @@ import { ThreadWatch } from "../../src/runtime/threads/thread-watch.ts";
 import type { InstallationView, ReplicaView } from "../../src/state/stores/lease-store.ts";
 
 const replica = (id: string, change: Partial<ReplicaView> = {}): ReplicaView => ({
-  ...{ id, instance: `instance of ${id}`, host: `host-${id}`, version: "1.0.0", weight: 2, trouble: null },
-  ...{ startedAt: new Date(0), seenAt: new Date(1_000), isAlive: true, held: 5, active: 3 },
+  id,
+  instance: `instance of ${id}`,
+  host: `host-${id}`,
+  version: "1.0.0",
+  weight: 2,
+  trouble: null,
+  startedAt: new Date(0),
+  seenAt: new Date(1_000),
+  isAlive: true,
+  held: 5,
+  active: 3,
   ...change,
 });
 
@@ -20,9 +29,16 @@ function serviceWith(view: InstallationView | null): LiveReportService {
   return new LiveReportService({
     board: { phases: () => phases } as unknown as StatusBoard,
     threads: new ThreadWatch(),
-    ...{ version: "1.0.0", startedAt: new Date(0), stateKind: "Postgres", settings: [] },
-    ...{ replicaId: "b", host: "here", weight: 1, view: () => view },
-    ...{ now: () => new Date(5_000), residentBytes: () => 1 },
+    version: "1.0.0",
+    startedAt: new Date(0),
+    stateKind: "Postgres",
+    settings: [],
+    replicaId: "b",
+    host: "here",
+    weight: 1,
+    view: () => view,
+    now: () => new Date(5_000),
+    residentBytes: () => 1,
   });
 }
 
@@ -30,8 +46,14 @@ test("a replica that knows of no other lists itself", () => {
   expect(serviceWith(null).replicas()).toEqual({
     replicas: [
       {
-        ...{ id: "b", host: "here", version: "1.0.0", alive: true, weight: 1, connectors: 1 },
-        ...{ started_at: "1970-01-01T00:00:00.000Z", seen_at: "1970-01-01T00:00:05.000Z" },
+        id: "b",
+        host: "here",
+        version: "1.0.0",
+        alive: true,
+        weight: 1,
+        connectors: 1,
+        started_at: "1970-01-01T00:00:00.000Z",
+        seen_at: "1970-01-01T00:00:05.000Z",
       },
     ],
     this: "b",

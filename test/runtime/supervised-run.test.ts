@@ -33,13 +33,20 @@ test("a run that streams for a minute and fails, again and again, makes an alert
   };
   const stored = storedConnector("orders");
   const shared = {
-    ...{ state, log, nowMs: () => nowMs, monotonicMs: () => nowMs, random: () => 0 },
+    state,
+    log,
+    nowMs: () => nowMs,
+    monotonicMs: () => nowMs,
+    random: () => 0,
     sleep: async (ms: number) => pass(ms),
   };
   const nobody = { onTaskWaiting: () => {}, onVerified: () => {}, onTaskFailed: () => {} };
   const tasks = new TaskDispatcher(stored.id, { ...shared, ...nobody, store: state.tasks, term: null });
   const loop: RunLoop = superviseRun(stored, null, tasks, {
-    ...{ ...shared, board, threads, mayRun: () => true },
+    ...shared,
+    board,
+    threads,
+    mayRun: () => true,
     attemptFailed: (id) => watch.attemptFailed(id),
     startRun: (_request, events): RunAttempt => {
       const ended = (async () => {

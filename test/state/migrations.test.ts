@@ -69,7 +69,12 @@ async function expectContents(options: StateOptions, version: number): Promise<v
   const [connector] = await state.connectors.list();
   expect(connector).toMatchObject({
     // It was stored in full form; what nobody gave is not made up.
-    ...{ id, config, given: storedConnector(id).given, runId, stopped: true, initialized: true },
+    id,
+    config,
+    given: storedConnector(id).given,
+    runId,
+    stopped: true,
+    initialized: true,
     deletion: null,
   });
   expect(connector?.createdAt.toISOString()).toBe("2026-01-01T00:00:00.001Z");

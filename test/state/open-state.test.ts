@@ -26,8 +26,11 @@ afterEach(async () => {
 
 function options(change: Partial<StateOptions> = {}): StateOptions {
   return {
-    ...{ databaseUrl: null, dataDirectory: join(directory, "data"), encryptionKey: null },
-    ...{ instance: crypto.randomUUID(), ...change },
+    databaseUrl: null,
+    dataDirectory: join(directory, "data"),
+    encryptionKey: null,
+    instance: crypto.randomUUID(),
+    ...change,
   };
 }
 
@@ -237,8 +240,13 @@ test("over Postgres: a service that runs stops when a later one has made tables 
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
   await using state = await openState(options({ databaseUrl, encryptionKey: otherKey }));
   const self = {
-    ...{ id: "a", instance: state.shared!.instance, host: "a", version: "1" },
-    ...{ weight: 1, leaseMs: 6_000, startedAt: new Date() },
+    id: "a",
+    instance: state.shared!.instance,
+    host: "a",
+    version: "1",
+    weight: 1,
+    leaseMs: 6_000,
+    startedAt: new Date(),
   };
   await state.shared!.leases.join(self);
   const later = "insert into millrace.__drizzle_migrations (hash, created_at) values ('later', 9e15)";

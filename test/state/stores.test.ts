@@ -164,8 +164,13 @@ for (const kind of databaseKinds) {
     ])("refuses a history record with %s as a fault of the record", async (_, reason) => {
       const status = { state: { realtime: { name: "rows" } }, status: { failed: { reason } } };
       const appended = state.history.append({
-        ...{ id: Bun.randomUUIDv7(), connectorId: "one", runId: Bun.randomUUIDv7(), component: "Target" },
-        ...{ status, createdAt: new Date(), term: null },
+        id: Bun.randomUUIDv7(),
+        connectorId: "one",
+        runId: Bun.randomUUIDv7(),
+        component: "Target",
+        status,
+        createdAt: new Date(),
+        term: null,
       });
       await expect(appended).rejects.toMatchObject({ code: "internal" });
     });

@@ -106,8 +106,12 @@ export function brokenRequest(
   const changes = fc.array(change, { maxLength: 3 });
   return fc
     .record({
-      ...{ example: fc.nat(10), changes, textChange, query: queries },
-      ...{ connector_id: idAmong(["fuzzed", "events"]), task_id: idAmong([taskId]) },
+      example: fc.nat(10),
+      changes,
+      textChange,
+      query: queries,
+      connector_id: idAmong(["fuzzed", "events"]),
+      task_id: idAmong([taskId]),
     })
     .map(({ example, changes, textChange, query, ...ids }) => {
       const used = Object.entries(ids).filter(([name]) => operation.path.includes(`{${name}}`));

@@ -70,7 +70,9 @@ export function committingRig(
   const context = { signal: ended.signal, makesCopies: true, events: eventsTo(told, () => {}) };
   const sink = createMessageSink(context, port1);
   return {
-    ...{ sink, told, ...committed },
+    sink,
+    told,
+    ...committed,
     async [Symbol.asyncDispose]() {
       await sink[Symbol.asyncDispose]();
       await server.close();

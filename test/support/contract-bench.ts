@@ -81,8 +81,12 @@ export interface Told {
 }
 
 export const nothingTold = (): Told => ({
-  ...{ durable: [], failed: [], retrying: [] },
-  ...{ setAside: [], looks: 0, awaited: [] },
+  durable: [],
+  failed: [],
+  retrying: [],
+  setAside: [],
+  looks: 0,
+  awaited: [],
 });
 
 /** Events that are written down; `durable` hears of each checkpoint. */

@@ -44,8 +44,13 @@ export function chunkOf(
   }
   const { lsn, timeUs } = pointBehind(behind);
   return {
-    ...{ table, form: "text", chunks: chunks(), rowsRead: () => rows.length, progress },
-    ...{ lsn, timeUs: timeUs + pointsTaken++ },
+    table,
+    form: "text",
+    chunks: chunks(),
+    rowsRead: () => rows.length,
+    progress,
+    lsn,
+    timeUs: timeUs + pointsTaken++,
     ...(part ? { part } : {}),
   };
 }

@@ -33,8 +33,11 @@ export async function begun(server: PostgresServer) {
     const end = new AbortController();
     const config = postgresSource({ ...server.connection(name), port: proxy.port });
     const context = {
-      ...{ signal: end.signal, owner: "contract", state: await emptySourceState() },
-      ...{ events: { warning() {} }, sinkFollowsShapes: false },
+      signal: end.signal,
+      owner: "contract",
+      state: await emptySourceState(),
+      events: { warning() {} },
+      sinkFollowsShapes: false,
     };
     const source = new PostgresSource(config, name, 0, context, { ...streamPace, tableCheckMs: 100 });
     await source.tables();
@@ -57,7 +60,14 @@ export async function begun(server: PostgresServer) {
       )
     )[0]?.at;
   return {
-    ...{ name, life, source: life.source, checkpoint, proxy, live, sql, slotAt },
+    name,
+    life,
+    source: life.source,
+    checkpoint,
+    proxy,
+    live,
+    sql,
+    slotAt,
     connect: () => server.connect(name),
     logEnd: async () =>
       lsn(BigInt((await sql<{ at: string }>("select (pg_current_wal_lsn() - '0/0')::text as at"))[0]!.at)),

@@ -62,7 +62,11 @@ async function readHistory(
      from ${name}_history order by _sm_lsn, _sm_ordinal`,
   );
   return rows.map(({ op, lsn, us, v, key: at, values }) => ({
-    ...{ op, v, key: at, lsn: BigInt(lsn), us: BigInt(us) },
+    op,
+    v,
+    key: at,
+    lsn: BigInt(lsn),
+    us: BigInt(us),
     values: new Map(names.map((one, i) => [numbers.get(one) ?? -1, values[i] ?? null])),
   }));
 }
@@ -148,7 +152,10 @@ async function expectVersions(
   );
   const versions = found.map(
     (row): Version => ({
-      ...{ key: row.key, v: row.v, from: BigInt(row.from), to: row.to === null ? null : BigInt(row.to) },
+      key: row.key,
+      v: row.v,
+      from: BigInt(row.from),
+      to: row.to === null ? null : BigInt(row.to),
     }),
   );
   expect(found.every(({ to, is_current }) => (to === null) === is_current)).toBe(true);

@@ -147,28 +147,25 @@ export class LiveRun implements AsyncDisposable {
   #begin(resumes = false): RunLoop {
     const id = this.#config.id;
     const stored = {
-      ...{
-        id,
-        given: this.#config,
-        config: this.#config,
-        slotName: slotName(id),
-        runId: Bun.randomUUIDv7(),
-        createdAt: this.lease?.createdAt ?? new Date(),
-      },
-      ...{
-        stopped: false,
-        deletion: null,
-        cleanup: null,
-        initialized: this.#state.initialized,
-        resumes,
-        ...noRound,
-      },
+      id,
+      given: this.#config,
+      config: this.#config,
+      slotName: slotName(id),
+      runId: Bun.randomUUIDv7(),
+      createdAt: this.lease?.createdAt ?? new Date(),
+      stopped: false,
+      deletion: null,
+      cleanup: null,
+      initialized: this.#state.initialized,
+      resumes,
+      ...noRound,
     };
     return new RunLoop(stored, {
       startRun: (request, events) => new ConnectorRun(request, events, this.#workers),
       events: this.#events(),
       rounds: null,
-      ...{ term: this.lease?.term ?? null, mayRun: () => this.lease?.mayRun() ?? true },
+      term: this.lease?.term ?? null,
+      mayRun: () => this.lease?.mayRun() ?? true,
       attemptChanged: () => {},
       idle: () => {},
       wentOn: () => {},

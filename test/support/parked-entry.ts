@@ -15,14 +15,22 @@ export function parkedEntry(
   change: Partial<ParkedEntry> = {},
 ): ParkedEntry {
   return {
-    ...{ id, schema: "public", table: "t", hashes, isWide: hashes.length === 0, bytes: 3, isOfCopy: false },
-    ...{ places: [BigInt(place)], firstRows: null },
+    id,
+    schema: "public",
+    table: "t",
+    hashes,
+    isWide: hashes.length === 0,
+    bytes: 3,
+    isOfCopy: false,
+    places: [BigInt(place)],
+    firstRows: null,
     ...change,
   };
 }
 
 /** Nothing comes again. */
 export const allPassed: Checkpoint = {
-  ...{ resumeLsn: lsn(2n ** 63n), partial: null },
+  resumeLsn: lsn(2n ** 63n),
+  partial: null,
   lastVersion: BigInt(Number.MAX_SAFE_INTEGER),
 };

@@ -294,7 +294,8 @@ export class PipelineRig implements AsyncDisposable {
     const context = { signal, owner: "rig", state, events: this.#noting(events), ...following };
     if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
     return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {
-      ...{ ...streamPace, tableCheckMs: 100 },
+      ...streamPace,
+      tableCheckMs: 100,
       ...this.options.pace,
     });
   }

@@ -65,7 +65,10 @@ export class PostgresSinkRig implements AsyncDisposable {
     this.#sink = new PostgresSink(
       { ...settings, connection: { ...settings.connection, ...connection } },
       {
-        ...{ connectorId: this.name, owner: "test", signal: this.#ended.signal, makesCopies: true },
+        connectorId: this.name,
+        owner: "test",
+        signal: this.#ended.signal,
+        makesCopies: true,
         term: this.options.term ?? null,
         checkpoints: { load: async () => null, save: async () => {} },
         events: eventsTo(this.told, () => {}),

@@ -224,7 +224,9 @@ export function randomConnector(id: string) {
   return fc.oneof(
     fc.record(
       {
-        ...{ ...fixed, ...common, identifier_naming: fc.option(naming) },
+        ...fixed,
+        ...common,
+        identifier_naming: fc.option(naming),
         source: fc.record({ postgres: streaming }),
         sink: fc.record({ postgres: postgresSink }),
       },
@@ -232,7 +234,9 @@ export function randomConnector(id: string) {
     ),
     fc.record(
       {
-        ...{ ...fixed, ...common, schedule: fc.option(schedule) },
+        ...fixed,
+        ...common,
+        schedule: fc.option(schedule),
         source: fc.record({ postgres: copying }),
         sink: fc.record({ postgres: postgresSink }),
       },
@@ -240,7 +244,8 @@ export function randomConnector(id: string) {
     ),
     fc.record(
       {
-        ...{ ...fixed, ...common },
+        ...fixed,
+        ...common,
         source: fc.record({ postgres: streaming }),
         sink: fc.record({ webhook: webhookSink }),
       },
@@ -248,7 +253,8 @@ export function randomConnector(id: string) {
     ),
     fc.record(
       {
-        ...{ ...fixed, ...common },
+        ...fixed,
+        ...common,
         source: fc.record({ postgres: streaming }),
         sink: fc.record({ kafka: randomKafkaSink }),
       },

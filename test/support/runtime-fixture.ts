@@ -117,7 +117,10 @@ export class RuntimeFixture implements AsyncDisposable {
     const scripted = { replication: scriptedWorker, delivery: scriptedWorker };
     const workers = workerThreads(this.mostThreads, this.workers === "real" ? undefined : scripted);
     this.supervisor = new Supervisor({
-      ...{ state, board: this.board, threads: this.threads, log },
+      state,
+      board: this.board,
+      threads: this.threads,
+      log,
       startRun: (request, events) => {
         this.runs += 1;
         return new ConnectorRun(request, events, workers, this.workers === "real" ? undefined : 300);
@@ -145,7 +148,10 @@ export class RuntimeFixture implements AsyncDisposable {
     this.connectors = new StoredConnectorService({ ...parts, randomBytes, newRunId });
     this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
     this.metrics = new PrometheusMetricsService({
-      ...{ ...parts, version: "1.2.3", replicaId: "replica-1", holds: (id) => !this.heldElsewhere.has(id) },
+      ...parts,
+      version: "1.2.3",
+      replicaId: "replica-1",
+      holds: (id) => !this.heldElsewhere.has(id),
       health: new LiveHealthService(state, threads, () => this.unready),
       leftAlone: () => this.leftAlone,
       slotOf: (id) => this.slots.slotOf(id),

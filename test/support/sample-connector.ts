@@ -44,8 +44,17 @@ export function sampleConfig(id: string, request = sampleRequest()): ConnectorCo
 export function storedConnector(id: string, request = sampleRequest()): StoredConnector {
   const given = resolveGiven(request, { id, stored: null });
   return {
-    ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, resumes: false, ...noRound },
-    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
+    id,
+    given,
+    config: completeConnector(given, id),
+    slotName: slotName(id),
+    stopped: false,
+    deletion: null,
+    cleanup: null,
+    initialized: false,
+    resumes: false,
+    ...noRound,
+    runId: Bun.randomUUIDv7(),
+    createdAt: new Date("2026-01-02T03:04:05.678Z"),
   };
 }

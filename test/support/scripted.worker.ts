@@ -49,8 +49,12 @@ function begin(
       break;
     case "save":
       send({
-        ...{ type: "store.save", owner: "sink", requestId: nextRequest() },
-        ...{ text: `record of ${connector.id}`, parts: new Map([["part", "kept"]]), receipts: new Map() },
+        type: "store.save",
+        owner: "sink",
+        requestId: nextRequest(),
+        text: `record of ${connector.id}`,
+        parts: new Map([["part", "kept"]]),
+        receipts: new Map(),
       });
       send({ type: "store.load", owner: "sink", requestId: nextRequest() });
       break;

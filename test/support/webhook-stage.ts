@@ -89,7 +89,9 @@ export class WebhookStage implements AsyncDisposable {
     const found = new Map(inOrder());
     const wrong = wanted.filter(([id, row]) => !Bun.deepEquals(found.get(id), row)).map(([id]) => id);
     expect({ wrong, missing: wrong.filter((id) => !found.has(id)), rows: found.size }).toEqual({
-      ...{ wrong: [], missing: [], rows: wanted.length },
+      wrong: [],
+      missing: [],
+      rows: wanted.length,
     });
   }
 

@@ -34,7 +34,10 @@ const base = { version: "1", name: "c", database: "d", includeBefore: true, now:
 
 function debeziumForms(relation: Relation, dataTypes: (typeof dataTypeModes)[number]): Forms {
   const json = new DebeziumRowEncoder(relation, {
-    ...{ ...base, dataTypes, embedSchema: true, placeholder: false },
+    ...base,
+    dataTypes,
+    embedSchema: true,
+    placeholder: false,
   });
   const encoding = avroEncoding(relation, { kind: "debezium", options: { ...base, dataTypes } });
   const pick = (message: unknown) => (message as { after: Row }).after;

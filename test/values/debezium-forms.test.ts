@@ -37,8 +37,16 @@ function encoder(of: Relation, dataTypes: DataTypeOptions) {
     view.read(arena, 0, arena.length);
     out.length = 0;
     made.writeRow(out, arena, new TupleView(), view, {
-      ...{ operation: "create", version: 1, oldIsKey: false, commitTimeUs: 0, commitLsn: zeroLsn, place: 0 },
-      ...{ xid: 1, totalOrder: 0, tableOrder: 0, snapshot: false },
+      operation: "create",
+      version: 1,
+      oldIsKey: false,
+      commitTimeUs: 0,
+      commitLsn: zeroLsn,
+      place: 0,
+      xid: 1,
+      totalOrder: 0,
+      tableOrder: 0,
+      snapshot: false,
     });
     return parseExactly(Buffer.from(out.slice()).toString()) as Sent;
   };

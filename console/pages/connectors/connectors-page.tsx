@@ -38,7 +38,10 @@ export function ConnectorsPage() {
   const all = useMemo(() => (connectors ? listed(connectors.values()) : null), [connectors]);
   const shown = useMemo(() => (all ? matching(all, filter) : []), [all, filter]);
   const { box, rows, isOld, renew } = useSteadyRows({
-    ...{ wanted: shown, all: all ?? [], keyOf: idOf, question: query },
+    wanted: shown,
+    all: all ?? [],
+    keyOf: idOf,
+    question: query,
   });
   if (!all)
     return (

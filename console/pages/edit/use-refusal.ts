@@ -57,7 +57,8 @@ export function useRefusal({ form, problems, setProblems, step, go }: RefusalOpt
       setProblems([]);
       setFailure(null);
     },
-    ...{ failure, isFocusing: focused !== null },
+    failure,
+    isFocusing: focused !== null,
     countOf: (one) => [...problems.byField.keys()].filter((path) => stepOf(path, form.draft) === one).length,
   };
 }

@@ -28,7 +28,11 @@ export interface ConsoleBundle {
 export async function bundleConsole(directory: string): Promise<ConsoleBundle> {
   const { outputs, metafile } = await Bun.build({
     entrypoints: [join(directory, "main.tsx")],
-    ...{ target: "browser", format: "esm", minify: true, metafile: true, naming: "app.[ext]" },
+    target: "browser",
+    format: "esm",
+    minify: true,
+    metafile: true,
+    naming: "app.[ext]",
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const script = outputs.find(({ kind }) => kind === "entry-point");

@@ -19,7 +19,8 @@ const headers = Type.Optional(freeFormObject("Accepted; no effect on a webhook."
 const schemas = formatSchemas({
   serdeRequest: taggedUnion({ json: Type.Optional(JsonSerdeRequestSchema) }),
   serde: taggedUnion({ json: Type.Optional(JsonSerdeSchema) }),
-  ...{ headersRequest: headers, headers },
+  headersRequest: headers,
+  headers,
   tombstones: "No effect on a webhook, which has no keys to clear.",
   description: "`native` (also `supermetal`), or `debezium`. Left out: native.",
 });

@@ -47,7 +47,11 @@ export async function openSides(
     const comparison = await comparisonOf(table, sides.source, rows, samplePercent);
     const opened = resources.move();
     return {
-      ...{ table, source: sides.source, point, sink: rows, comparison },
+      table,
+      source: sides.source,
+      point,
+      sink: rows,
+      comparison,
       [Symbol.asyncDispose]: () => opened.disposeAsync(),
     };
   });

@@ -38,7 +38,8 @@ export async function verifyForTask(
     const asked: AskedComparison = {
       find: (tables) => findTable(tables, environment.source.database, task),
       progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
-      ...{ spec, expected: "Few" },
+      spec,
+      expected: "Few",
     };
     let { result: found } = await compareOnce(environment, context, asked, signal);
     let total = found;
@@ -164,7 +165,10 @@ async function compare(
   }
   await repairing.finish();
   return {
-    ...{ as_of_lsn: asOf(opened), rows: found.rows("source"), ranges: differing.length, ...counts },
+    as_of_lsn: asOf(opened),
+    rows: found.rows("source"),
+    ranges: differing.length,
+    ...counts,
     sample: sample.map(({ shown }) => shown),
     ...(repair === "DryRun" ? { statements: sample.map(({ statement }) => statement) } : {}),
   };

@@ -56,7 +56,9 @@ export class StoredExplainService implements ExplainService {
     const elsewhere = isElsewhere ? statuses.status({ id: connectorId, runId }).replica : undefined;
     const held = kept.filter(({ isDiscarded }) => !isDiscarded);
     return {
-      ...{ schema: request.schema, name: request.name, key: request.key },
+      schema: request.schema,
+      name: request.name,
+      key: request.key,
       ...conclude({ deliveries, parked: held, open, elsewhere, hours }),
       ...({ parked: held.map(({ id }) => id), deliveries, open: open && [...open] } as Pick<
         Explanation,
@@ -125,8 +127,14 @@ function discarded({
   const last = attempts.at(-1);
   return [
     {
-      ...{ idempotency_key: id, at: endedAt, status: last?.status ?? null, ms: 0, outcome: "discarded" },
-      ...{ attempts: attempts.length, first_at: first?.at ?? endedAt, change },
+      idempotency_key: id,
+      at: endedAt,
+      status: last?.status ?? null,
+      ms: 0,
+      outcome: "discarded",
+      attempts: attempts.length,
+      first_at: first?.at ?? endedAt,
+      change,
     },
   ];
 }

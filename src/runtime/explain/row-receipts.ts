@@ -50,8 +50,13 @@ function deliveryOf(
   const op = operationOf(mark) as "c";
   const committedAt = timeText(Math.floor(commitTimeUs / 1000));
   return {
-    ...{ idempotency_key: key, at: timeText(lastAtMs), status: status === 0 ? null : status, ms },
-    ...{ outcome, attempts, first_at: timeText(firstAtMs) },
+    idempotency_key: key,
+    at: timeText(lastAtMs),
+    status: status === 0 ? null : status,
+    ms,
+    outcome,
+    attempts,
+    first_at: timeText(firstAtMs),
     change: commit === null ? null : { lsn: formatLsn(commit.lsn), committed_at: committedAt, op },
     ...messageOf(receipt, row),
   };

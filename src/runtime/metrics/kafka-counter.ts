@@ -41,7 +41,9 @@ export class KafkaCounter {
 
   counts(): KafkaCounts {
     return {
-      ...{ messages: this.#messages, bytes: this.#bytes, retries: this.#retries },
+      messages: this.#messages,
+      bytes: this.#bytes,
+      retries: this.#retries,
       commits: this.#commits.distribution(),
     };
   }

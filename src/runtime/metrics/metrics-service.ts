@@ -63,7 +63,9 @@ export class PrometheusMetricsService implements MetricsService, StatusWatch {
       "health",
     ]);
     this.#status = this.#gauge("millrace_connector_status", "1 for the phase and health of each connector.", [
-      ...(["connector", "state", "health"] as const),
+      "connector",
+      "state",
+      "health",
     ]);
     this.#holder = this.#gauge(
       "millrace_connector_holder",

@@ -136,7 +136,8 @@ export class RunSeries {
     this.#attempts = new Counter({
       name: "millrace_run_attempts_total",
       help: "Attempts of runs: each connects to source and sink again.",
-      ...{ labelNames, registers },
+      labelNames,
+      registers,
     });
     this.#failures = new Counter({
       name: "millrace_run_failures_total",
@@ -157,7 +158,8 @@ export class RunSeries {
     this.#fencings = new Counter({
       name: "millrace_kafka_fencings_total",
       help: "Attempts of runs that ended because another producer had begun under the same transactional id.",
-      ...{ labelNames, registers },
+      labelNames,
+      registers,
     });
   }
 

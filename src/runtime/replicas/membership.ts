@@ -50,7 +50,11 @@ export class Membership implements AsyncDisposable {
   constructor(private readonly context: MembershipContext) {
     const { store, self, log } = context;
     this.#keeper = new LeaseKeeper({
-      ...{ store, self, log, clock: leaseClock(), schedule },
+      store,
+      self,
+      log,
+      clock: leaseClock(),
+      schedule,
       gained: (id, term) => context.gained(id, term),
       lost: (id) => {
         this.#activities.delete(id);

@@ -52,24 +52,36 @@ export class ReplicaBoards implements AsyncDisposable {
     const timing = { log, monotonicMs, schedule };
     this.installation = new Installation(context.view);
     this.#reader = new ReportReader({
-      ...{ ...timing, store: context.reports, self: instance },
+      ...timing,
+      store: context.reports,
+      self: instance,
       hasOthers: () => this.installation.hasOthers(instance),
       came: (id, report) => this.#came(id, report),
     });
     this.#writer = new ReportWriter({
-      ...{ ...timing, store: context.reports, holder: instance, holds },
+      ...timing,
+      store: context.reports,
+      holder: instance,
+      holds,
       hasOthers: () => this.installation.hasOthers(instance),
       report: (id) => local.report(id),
       tables: board.tables,
     });
     this.statuses = new SharedStatuses({
-      ...{ local, holds, replicaId, reports: this.#reader },
+      local,
+      holds,
+      replicaId,
+      reports: this.#reader,
       replicaOf: (holder) => this.installation.replicaOf(holder),
       isLeftAlone: (id) => this.installation.isLeftAlone(id),
     });
     const { events } = context;
     this.#changes = new ChangeFollower({
-      ...{ log, schedule, connectors: context.connectors, tasks: context.tasks, events },
+      log,
+      schedule,
+      connectors: context.connectors,
+      tasks: context.tasks,
+      events,
       missed: () => context.hub.reset(),
       gone: (id) => board.forget(id),
     });

@@ -39,7 +39,10 @@ export class Sharing implements AsyncDisposable {
   constructor(private readonly context: SharingContext) {
     const { shared, self, log } = context;
     this.#membership = new Membership({
-      ...{ store: shared.leases, notices: shared.notices, self, log },
+      store: shared.leases,
+      notices: shared.notices,
+      self,
+      log,
       trouble: () => context.trouble(),
       replicaLost: (replica) => context.replicaLost(replica),
       saw: (replicas) => context.events.sawReplicas(replicas),
@@ -73,14 +76,19 @@ export class Sharing implements AsyncDisposable {
     const { state, shared, self, board, events, hub, log, monotonicMs } = this.context;
     this.#supervisor = supervisor;
     this.#boards = new ReplicaBoards({
-      ...{ board, events, hub, log, monotonicMs, schedule },
-      ...{
-        connectors: state.connectors,
-        tasks: state.tasks,
-        reports: shared.reports,
-        notices: shared.notices,
-      },
-      ...{ local: new LocalStatuses(board, supervisor), replicaId: self.id, instance: self.instance },
+      board,
+      events,
+      hub,
+      log,
+      monotonicMs,
+      schedule,
+      connectors: state.connectors,
+      tasks: state.tasks,
+      reports: shared.reports,
+      notices: shared.notices,
+      local: new LocalStatuses(board, supervisor),
+      replicaId: self.id,
+      instance: self.instance,
       holds: (id) => supervisor.holds(id),
       view: () => this.#membership.view,
     });

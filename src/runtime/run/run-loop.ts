@@ -144,7 +144,10 @@ export class RunLoop {
   #roundLoop(rounds: SnapshotRounds): RoundLoop {
     const { nowMs, sleep, idle } = this.context;
     return new RoundLoop({
-      ...{ rounds, nowMs, sleep, stop: this.#stop.signal },
+      rounds,
+      nowMs,
+      sleep,
+      stop: this.#stop.signal,
       attempts: (work) => {
         this.#isComplete = false;
         return this.#attempts(work);
@@ -169,7 +172,9 @@ export class RunLoop {
     while (await this.#untilItMayRun()) {
       // An attempt that cannot even start, for lack of a thread or of memory, counts as failed.
       const outcome = await this.#attempt(work).catch((fault: unknown) => ({
-        ...{ error: toMillraceError(fault), progressed: false, hasBegun: false },
+        error: toMillraceError(fault),
+        progressed: false,
+        hasBegun: false,
       }));
       const { error: ended, progressed, hasBegun } = outcome;
       if (this.isStopping) return false;

@@ -61,7 +61,9 @@ export class LocalStatuses implements Statuses {
     const status = this.board.status(id);
     const measured = this.board.measurement(id);
     return {
-      ...{ form: reportForm, run_id: runId, status },
+      form: reportForm,
+      run_id: runId,
+      status,
       reading: measured && readingOf(measured),
       is_over: this.supervisor.isOver(id, runId),
       load: this.loadOf(id),

@@ -107,7 +107,9 @@ function statusOf(
   { rowsIn, lastChangeMs }: Known["before"],
 ): TableStatus {
   return {
-    ...{ schema, name, state },
+    schema,
+    name,
+    state,
     ...(reason === null ? {} : { reason }),
     ...(commands.length === 0 ? {} : { commands: [...commands] }),
     ...(isCopiedAgain ? { copied_again: true } : {}),
@@ -127,7 +129,10 @@ function copyOf({
 }: NonNullable<TableReport["copy"]>): NonNullable<TableStatus["copy"]> {
   const written = phase?.rowsWritten ?? null;
   return {
-    ...{ rows, bytes, estimated_rows: estimatedRows, phase: phase?.name ?? "Reading" },
+    rows,
+    bytes,
+    estimated_rows: estimatedRows,
+    phase: phase?.name ?? "Reading",
     ...(written !== null && { rows_written: written }),
   };
 }

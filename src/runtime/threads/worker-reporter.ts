@@ -77,7 +77,9 @@ export function wireError(error: unknown): WireError {
   // value.
   const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
   return {
-    ...{ code, message, ...(table && { table }) },
+    code,
+    message,
+    ...(table && { table }),
     ...(commands.length > 0 && { commands }),
     ...(stack === undefined ? {} : { stack }),
   };

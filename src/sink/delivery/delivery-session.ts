@@ -3,6 +3,7 @@
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
+import { nextTurn } from "../../concurrency/sleep.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
@@ -28,8 +29,6 @@ import type { Transport, TransportEvents } from "./transport.ts";
 
 const windowBytes = 8 * 1024 * 1024;
 const windowChanges = 65_536;
-
-const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 export class DeliverySession {
   readonly #inbox = new Inbox<DeliveryMessage>();
@@ -70,7 +69,7 @@ export class DeliverySession {
         transport: this.#transport,
         commitPoint: this.#commitPoint,
         sendsReads: encoding.sends("read"),
-        yieldToIo,
+        yieldToIo: nextTurn,
       },
       filter: encoding,
       maxUndelivered: maxBufferedCopyRows,
@@ -217,7 +216,8 @@ export class DeliverySession {
       cutsMatter: batch.maxRows !== 1,
       window: { maxBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
-      ...{ keyless, keeper },
+      keyless,
+      keeper,
       outlet: (options) => this.#transport.stream(options),
       commitPoint: this.#commitPoint,
       durable: ({ checkpoint, rows, bytes }) => {
@@ -225,7 +225,8 @@ export class DeliverySession {
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
       failed: (error) => this.#fail(error),
-      ...{ monotonic, yieldToIo },
+      monotonic,
+      yieldToIo: nextTurn,
     });
     this.#delivering = { keeper, stream, recorded, keyless };
   }
@@ -245,9 +246,8 @@ export class DeliverySession {
   #rows({ checkpoint }: SinkRecord, recorded: RecordedCopies): ChangeRows {
     const { encoding, batch } = this.settings;
     const { transactions } = encoding;
-    const { isBare } = batch;
-    const counts =
-      transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
+    const last = checkpoint.transaction ?? null;
+    const counts = transactions && new TransactionCounts({ ...transactions, isBare: batch.isBare }, last);
     return new ChangeRows(Number(checkpoint.lastVersion), encoding, [recorded, this.#copies], counts);
   }
 

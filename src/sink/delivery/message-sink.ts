@@ -95,8 +95,11 @@ class MessageSink implements Sink {
     this.#unreadable = unreadable;
     this.context.events.setAside(
       unreadable.map(({ table: { relation }, reason }) => ({
-        ...{ schema: relation.schema, name: relation.name, since: null },
-        ...{ reason, commands: [] },
+        schema: relation.schema,
+        name: relation.name,
+        since: null,
+        reason,
+        commands: [],
       })),
     );
   }

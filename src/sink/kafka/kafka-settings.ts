@@ -60,7 +60,10 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   const encoding = messageEncoding(messages.format, { id, database, hasPlaceholders });
   return {
     ...producing,
-    ...{ database, messages, encoding, hasPlaceholders },
+    database,
+    messages,
+    encoding,
+    hasPlaceholders,
     parking: parkingSettings(config.on_exhausted),
     delivery: {
       encoding,
@@ -80,7 +83,8 @@ export function producingSettings(sink: KafkaSinkConfig, connectorId: string): P
   const maxBytes = Math.min(producer.queue_buffering_max_kbytes * 1024, mostBufferedBytes);
   const { topic_options: topics } = config;
   return {
-    ...{ connectorId, config },
+    connectorId,
+    config,
     log: {
       batchBytes: Math.min(producer.batch_size, producer.message_max_bytes),
       maxBytes,

@@ -130,8 +130,14 @@ class KafkaTransport implements Transport {
     const refused = parks ? (this.#set?.refused ?? null) : null;
     this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes, refused, this.#receipts);
     this.store = new KafkaStore(
-      ...([settings, run, this.#session, this.#log, this.#topics] as const),
-      ...([this.#receipts?.record ?? state, this.#set, this.#receipts?.staged ?? null] as const),
+      settings,
+      run,
+      this.#session,
+      this.#log,
+      this.#topics,
+      this.#receipts?.record ?? state,
+      this.#set,
+      this.#receipts?.staged ?? null,
     );
   }
 
@@ -152,7 +158,11 @@ class KafkaTransport implements Transport {
       await this.#receipts?.saved();
     };
     return new KafkaParkingSet(this.settings, events, {
-      ...{ place, monotonic, nowMs, sleep: sleepOrThrow, add },
+      place,
+      monotonic,
+      nowMs,
+      sleep: sleepOrThrow,
+      add,
       taken: this.commitWithinMs === null ? taken : null,
     });
   }
@@ -269,7 +279,10 @@ class KafkaTransport implements Transport {
 
   #outlet(sent: Sent, countEvery: number): KafkaOutlet {
     return new KafkaOutlet({
-      ...{ sent, countEvery, log: this.#log, writer: this.#writer },
+      sent,
+      countEvery,
+      log: this.#log,
+      writer: this.#writer,
       parking: this.#set?.parking ?? null,
       book: this.#receipts?.book ?? null,
       seal: this.commitWithinMs === null ? () => this.#seal() : null,

@@ -39,8 +39,11 @@ export class MessageHeaders {
     };
     const { create, update, delete: removal, read, truncate } = operationLetters;
     this.#shared = {
-      ...{ create: sharedBy(create), update: sharedBy(update), delete: sharedBy(removal) },
-      ...{ read: sharedBy(read), truncate: sharedBy(truncate) },
+      create: sharedBy(create),
+      update: sharedBy(update),
+      delete: sharedBy(removal),
+      read: sharedBy(read),
+      truncate: sharedBy(truncate),
     };
   }
 

@@ -65,7 +65,11 @@ export class PostgresSink implements Sink {
     this.#tables = new SinkTables(config, naming, context, pace, historyAsked);
     const { connectorId, makesCopies, events, isAfterRefusal = false } = context;
     this.#transaction = new ApplyTransaction(
-      ...([connectorId, config.migration_strategy, this.#tables, makesCopies, events] as const),
+      connectorId,
+      config.migration_strategy,
+      this.#tables,
+      makesCopies,
+      events,
       isAfterRefusal,
     );
     this.#lockWait = new LockWait((reason) => events.warning("lock", reason));

@@ -106,8 +106,11 @@ export class PostgresSource implements Source {
     this.#excluded = new ExcludedTables({ ...reading, publication: this.#publications.named });
     this.#generated = new GeneratedColumns(reading, context, this.#publications.named);
     this.#shapes = new StreamShapes({
-      ...{ ...reading, generated: this.#generated, silentChanges: this.#silentChanges },
-      ...{ arePublicationsNamed: this.#publications.areNamed, signal: context.signal },
+      ...reading,
+      generated: this.#generated,
+      silentChanges: this.#silentChanges,
+      arePublicationsNamed: this.#publications.areNamed,
+      signal: context.signal,
     });
   }
 

@@ -44,7 +44,8 @@ export async function openPostgresDatabase(url: string, options: PostgresOptions
   const owned = opening.move();
   const lost = new AbortController();
   return {
-    ...{ database: databaseOver(sessions), lost: lost.signal },
+    database: databaseOver(sessions),
+    lost: lost.signal,
     shared: {
       forLeases: databaseOver(leaseSessions),
       listen: (reopened) => reachable(() => ServerNotices.open(connection, instance, reopened)),

@@ -106,7 +106,8 @@ export class ServerNotices implements Notices, AsyncDisposable {
     opened: Reopened = async () => {},
   ): Promise<StateSession> {
     const session = await StateSession.open(this.connection, {
-      ...{ name: `millrace notices ${this.instance}`, answerMs },
+      name: `millrace notices ${this.instance}`,
+      answerMs,
       onNotify: (text) => this.#hear(text),
       // At once, where the connection says that it has ended. Before there is a session, its opening fails.
       onEnd: () => {

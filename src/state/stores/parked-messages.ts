@@ -68,8 +68,10 @@ export class ParkedMessages {
     );
     const page = rows.slice(0, limit);
     return {
-      ...{ parked: page.map(shown), next: rows.length > limit ? page.at(-1)!.sequence : null },
-      ...{ total: count!.total, as_of: time(count!.at) },
+      parked: page.map(shown),
+      next: rows.length > limit ? page.at(-1)!.sequence : null,
+      total: count!.total,
+      as_of: time(count!.at),
     };
   }
 
@@ -115,11 +117,9 @@ export class ParkedMessages {
       ),
     );
     return rows.map((row) => ({
-      ...{
-        id: row.id,
-        isDiscarded: row.state === "discarded",
-        endedAt: row.ended === null ? null : time(row.ended),
-      },
+      id: row.id,
+      isDiscarded: row.state === "discarded",
+      endedAt: row.ended === null ? null : time(row.ended),
       attempts: JSON.parse(row.attempts) as KeyedParked["attempts"],
       change: row.lsn === null ? null : { lsn: row.lsn, committed_at: time(row.committed), op: "" },
     }));
@@ -230,9 +230,14 @@ const time = (atMs: number) => new Date(atMs).toISOString();
 function shown(row: Row): Parked {
   const isDiscarded = row.state === "discarded";
   return {
-    ...{ id: row.id, schema: row.schema, table: row.table },
+    id: row.id,
+    schema: row.schema,
+    table: row.table,
     state: isDiscarded ? "Discarded" : row.asked ? "Asked" : "Parked",
-    ...{ cause: row.cause, keys: JSON.parse(row.keys) as Parked["keys"], rows: row.rows, bytes: row.bytes },
+    cause: row.cause,
+    keys: JSON.parse(row.keys) as Parked["keys"],
+    rows: row.rows,
+    bytes: row.bytes,
     ...(row.lsn === null ? {} : { first_lsn: row.lsn }),
     committed_at: time(row.committed),
     attempts: JSON.parse(row.attempts) as Parked["attempts"],

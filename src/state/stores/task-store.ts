@@ -252,7 +252,9 @@ function toRow(task: Task) {
     reason: task.reason ?? null,
     attempt: task.attempt,
     nextAttemptAt: task.next_attempt_at === undefined ? null : new Date(task.next_attempt_at),
-    ...{ rows, bytes, estimatedRows },
+    rows,
+    bytes,
+    estimatedRows,
     result: task.result ?? null,
   };
 }

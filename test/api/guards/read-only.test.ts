@@ -104,7 +104,10 @@ async function operations(): Promise<Operation[]> {
 test("every operation of the document: each GET is answered, each other one is 403 and changes nothing", async () => {
   const services = memoryServices();
   const app = createApp({
-    ...{ services, authentication: both, acceptsHost: null, version: "0.0.0-test" },
+    services,
+    authentication: both,
+    acceptsHost: null,
+    version: "0.0.0-test",
     reportFault: (fault) => String(fault.error),
   });
   const send = async (method: string, path: string, token: string, body?: object) => {

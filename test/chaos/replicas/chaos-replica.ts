@@ -152,6 +152,9 @@ export function hostsText(host: string): string {
 
 /** Monotonic clocks go on as they are, as they do when an administrator sets the clock. */
 const clockEnvironment = (file: string) => ({
-  ...{ LD_PRELOAD: fakeTimeLibrary ?? "", FAKETIME_TIMESTAMP_FILE: file },
-  ...{ FAKETIME_CACHE_DURATION: "1", DONT_FAKE_MONOTONIC: "1", FAKETIME_DONT_FAKE_MONOTONIC: "1" },
+  LD_PRELOAD: fakeTimeLibrary ?? "",
+  FAKETIME_TIMESTAMP_FILE: file,
+  FAKETIME_CACHE_DURATION: "1",
+  DONT_FAKE_MONOTONIC: "1",
+  FAKETIME_DONT_FAKE_MONOTONIC: "1",
 });

@@ -38,7 +38,11 @@ export class KafkaPart implements AsyncDisposable {
 
   load(): OracleLoad {
     return oracleLoad(this.source, {
-      ...{ database: this.database, tables, sessions: 1, pauseMs: 60, keys: 400 },
+      database: this.database,
+      tables,
+      sessions: 1,
+      pauseMs: 60,
+      keys: 400,
     });
   }
 

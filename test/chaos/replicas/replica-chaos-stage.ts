@@ -127,8 +127,13 @@ export class ReplicaChaosStage implements JudgedStage, AsyncDisposable {
     const targets = { source: source.port, sink: sink.port, receiver: receiver.port };
     const own = ownPorts && { host: `127.0.1.${1 + (number % 250)}`, targets, ports: ownPorts };
     const replica = await ChaosReplica.start({
-      ...{ name: `replica-${number}`, binary, directory, statePort: this.state.port },
-      ...{ own, shared, hasClock },
+      name: `replica-${number}`,
+      binary,
+      directory,
+      statePort: this.state.port,
+      own,
+      shared,
+      hasClock,
     });
     this.replicas.push(replica);
     return replica;
@@ -158,7 +163,11 @@ export class ReplicaChaosStage implements JudgedStage, AsyncDisposable {
         ? { host: hostName(line), port: ownPorts[line] }
         : { host: "127.0.0.1", port: shared[line].port };
     const connection = (line: "source" | "sink", name: string) => ({
-      ...{ ...address(line), user: "postgres", password: "x", database: name, ssl_mode: "Disable" },
+      ...address(line),
+      user: "postgres",
+      password: "x",
+      database: name,
+      ssl_mode: "Disable",
     });
     const replication_type = { logical_replication: { retry_window_seconds: 86_400 } };
     const from = (name: string) => ({
@@ -170,7 +179,10 @@ export class ReplicaChaosStage implements JudgedStage, AsyncDisposable {
       return { source: from(database), sink: { postgres: { connection: connection("sink", sinkDatabase) } } };
     const { host, port } = address("receiver");
     const retry = {
-      ...{ max_retries: 0, max_retry_duration_ms: 0, initial_backoff_ms: 200, max_backoff_ms: 2_000 },
+      max_retries: 0,
+      max_retry_duration_ms: 0,
+      initial_backoff_ms: 200,
+      max_backoff_ms: 2_000,
     };
     const webhook = { url: `http://${host}:${port}`, request_timeout_ms: 3_000, retry };
     return { source: from(database), sink: { webhook } };

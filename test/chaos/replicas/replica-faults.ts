@@ -23,7 +23,8 @@ async function killAndMeasure(stage: ReplicaChaosStage, victim: ChaosReplica): P
 
 const dying: readonly ReplicaFault[] = [
   {
-    ...{ name: "kill -9 of a holder, until others have taken over", weight: 4 },
+    name: "kill -9 of a holder, until others have taken over",
+    weight: 4,
     run: async (stage, random) => {
       const victim = await someHolder(stage, random);
       if (stage.isCommanded) {
@@ -34,7 +35,8 @@ const dying: readonly ReplicaFault[] = [
     },
   },
   {
-    ...{ name: "kill -9 of a holder, which is back at once", weight: 2 },
+    name: "kill -9 of a holder, which is back at once",
+    weight: 2,
     run: async (stage, random) => {
       const victim = await someHolder(stage, random);
       await victim.kill();
@@ -43,12 +45,14 @@ const dying: readonly ReplicaFault[] = [
     },
   },
   {
-    ...{ name: "kill -9 of the holder of one connector, again and again", weight: 3 },
+    name: "kill -9 of the holder of one connector, again and again",
+    weight: 3,
     run: async (stage, random) => {
       const id = oneOf(random, stage.connectorIds);
       for (let kills = 0; kills < 3; kills++) {
         const victim = await pollUntil(`a holder of ${id}`, () => holderOf(stage, id), {
-          ...{ timeoutMs: 60_000, intervalMs: 50 },
+          timeoutMs: 60_000,
+          intervalMs: 50,
         });
         await victim.kill();
         await sleepSome(random, 0, 1_000);
@@ -67,7 +71,8 @@ const dying: readonly ReplicaFault[] = [
     },
   },
   {
-    ...{ name: "a replica leaves in order, and comes back", weight: 2 },
+    name: "a replica leaves in order, and comes back",
+    weight: 2,
     run: async (stage, random) => {
       const replica = await someHolder(stage, random);
       await replica.leave();
@@ -85,7 +90,8 @@ const dying: readonly ReplicaFault[] = [
     },
   },
   {
-    ...{ name: "one more replica joins, and leaves", weight: 2 },
+    name: "one more replica joins, and leaves",
+    weight: 2,
     run: async (stage, random) => {
       const replica = await stage.join();
       await sleepSome(random, 0, 10_000);
@@ -103,7 +109,8 @@ const frozen: readonly ReplicaFault[] = [
       await standStill(await someHolder(stage, random), between(random, 200, 4_000)),
   },
   {
-    ...{ name: "a holder stands still past its lease, and wakes", weight: 4 },
+    name: "a holder stands still past its lease, and wakes",
+    weight: 4,
     run: async (stage, random) =>
       await standStill(await someHolder(stage, random), between(random, 6_000, 20_000)),
   },
@@ -133,7 +140,8 @@ const states: readonly ReplicaFault[] = [
     },
   })),
   {
-    ...{ name: "the state's server is frozen", weight: 2 },
+    name: "the state's server is frozen",
+    weight: 2,
     run: async ({ state }, random) => {
       await freeze(state);
       await sleepSome(random, 500, 12_000);
@@ -156,7 +164,8 @@ const states: readonly ReplicaFault[] = [
 
 const clocks: readonly ReplicaFault[] = [
   {
-    ...{ name: "a replica's clock jumps", weight: 2 },
+    name: "a replica's clock jumps",
+    weight: 2,
     run: async ({ replicas }, random) => {
       const replica = replicas.find(({ hasClock }) => hasClock);
       for (let jumps = 0; replica && jumps < 3; jumps++) {

@@ -61,7 +61,8 @@ export class Toolbox implements AsyncDisposable {
     const child = Bun.spawn([own ?? program, ...rest], {
       cwd: this.path(folder),
       env: { ...process.env, PATH: this.#searchPath(), GOFLAGS: "-mod=mod", GOBIN: this.path("go-programs") },
-      ...{ stdout: "pipe", stderr: "pipe" },
+      stdout: "pipe",
+      stderr: "pipe",
     });
     const [output, errors, code] = await Promise.all([
       new Response(child.stdout).text(),

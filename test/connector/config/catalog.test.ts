@@ -89,7 +89,9 @@ describe("columns", () => {
 
 test("a catalog of ten thousand tables is asked of each column in a moment, and the first entry of a name counts", () => {
   const table = (name: string, action: "Include" | "Exclude") => ({
-    ...{ name, action, history_enabled: false },
+    name,
+    action,
+    history_enabled: false,
     columns: [{ name: "secret", action: "Exclude" as const }],
   });
   const tables = Array.from({ length: 10_000 }, (_, i) =>

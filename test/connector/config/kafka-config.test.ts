@@ -64,10 +64,15 @@ describe("defaults", () => {
     expect(config({}).transactions.enabled).toBe(true);
     expect(config({ transactions: {} }).transactions.enabled).toBe(false);
     expect(config({ transactions: { timeout_ms: 5000 } }).transactions).toEqual({
-      ...{ enabled: false, op_timeout_ms: 30_000, timeout_ms: 5000 },
+      enabled: false,
+      op_timeout_ms: 30_000,
+      timeout_ms: 5000,
     });
     expect(config({ transactions: { enabled: true, transactional_id: "t" } }).transactions).toEqual({
-      ...{ enabled: true, op_timeout_ms: 30_000, timeout_ms: 60_000, transactional_id: "t" },
+      enabled: true,
+      op_timeout_ms: 30_000,
+      timeout_ms: 60_000,
+      transactional_id: "t",
     });
   });
 
@@ -87,8 +92,14 @@ describe("defaults", () => {
   test("of debezium's headers", () => {
     const { format } = full({ format: { debezium: { headers: { op: true, tbl_name: "table" } } } });
     expect(format.debezium?.headers).toEqual({
-      ...{ op: true, db: false, schema: false, tbl: false, context: false, pk_update: true },
-      ...{ prefix: "__", tbl_name: "table" },
+      op: true,
+      db: false,
+      schema: false,
+      tbl: false,
+      context: false,
+      pk_update: true,
+      prefix: "__",
+      tbl_name: "table",
     });
     expect(full({ format: { debezium: {} } }).format.debezium).toMatchObject({
       tombstones_on_delete: true,

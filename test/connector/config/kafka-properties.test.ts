@@ -80,7 +80,10 @@ describe("properties that have a field", () => {
     const auth = { protocol: "SaslPlaintext", mechanism: "Plain" };
     const properties = list({ "sasl.username": "u", "sasl.password": "p" });
     expect(effective({ global_properties: properties }, auth).auth).toEqual({
-      ...{ ...auth, protocol: "SaslPlaintext", username: "u", password: "p" },
+      ...auth,
+      protocol: "SaslPlaintext",
+      username: "u",
+      password: "p",
     } as never);
   });
 

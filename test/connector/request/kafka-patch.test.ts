@@ -13,7 +13,8 @@ import { kafkaSinkSample, requestSample } from "../samples.ts";
 const brokers = ["a.internal:9092", "b.internal:9092"];
 const given = (overrides: object = {}) =>
   resolveGiven(requestSample({ sink: kafkaSinkSample({ connection: { brokers }, ...overrides }) }), {
-    ...{ id: "orders", stored: null },
+    id: "orders",
+    stored: null,
   });
 const withConfig = (config: object) => given({ connection: { brokers, config } });
 const patched = (before: ConnectorRequest, kafka: JsonObject) => patchConnector(before, { sink: { kafka } });

@@ -40,8 +40,10 @@ const pem = (note: string, text: string) => `${note}\n${text}`;
 const registry = (note: string) => ({
   avro: {
     schema_registry: {
-      ...{ url: "https://registry", username: "u", password: `${note}-password` },
-      ...{ ssl_ca: pem(`${note}-ca`, testRootCertificate) },
+      url: "https://registry",
+      username: "u",
+      password: `${note}-password`,
+      ssl_ca: pem(`${note}-ca`, testRootCertificate),
       ssl_certificate: pem(`${note}-certificate`, testServerCertificate),
       ssl_key: pem(`${note}-key`, testServerKey),
     },

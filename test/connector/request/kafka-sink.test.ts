@@ -38,16 +38,20 @@ test("every field at once is taken", () => {
       connection: {
         brokers: ["a.internal:9092", "[::1]:9092", "10.0.0.1:1", "b_c-d:65535"],
         auth: {
-          ...{ protocol: "SaslSsl", ...logIn, ssl_ca_location: "/etc/ca.pem" },
-          ...{
-            ssl_certificate_location: "/etc/c.pem",
-            ssl_key_location: "/etc/k.pem",
-            ssl_key_password: "x",
-          },
+          protocol: "SaslSsl",
+          ...logIn,
+          ssl_ca_location: "/etc/ca.pem",
+          ssl_certificate_location: "/etc/c.pem",
+          ssl_key_location: "/etc/k.pem",
+          ssl_key_password: "x",
         },
         config: {
-          ...{ acks: "All", enable_idempotence: true, producer_pool_size: 1, partitioner: "murmur2_random" },
-          ...{ client_id: "shop", transactions: { enabled: true, transactional_id: "shop-1" } },
+          acks: "All",
+          enable_idempotence: true,
+          producer_pool_size: 1,
+          partitioner: "murmur2_random",
+          client_id: "shop",
+          transactions: { enabled: true, transactional_id: "shop-1" },
           global_properties: [{ key: "linger.ms", value: "5" }],
           producer_properties: [{ key: "ssl.key.password" }],
         },
@@ -57,16 +61,30 @@ test("every field at once is taken", () => {
           format_config: { value_serde: avro, key_serde: null },
           tombstones_on_delete: false,
           headers: {
-            ...{ op: true, db: true, schema: true, tbl: true, context: true, pk_update: false, prefix: "" },
-            ...{ op_name: "o", db_name: "d", schema_name: "s", tbl_name: "t", context_name: "c" },
-            ...{ source_name: "from", source_template: "{connector}: {database} {schema}.{table}" },
+            op: true,
+            db: true,
+            schema: true,
+            tbl: true,
+            context: true,
+            pk_update: false,
+            prefix: "",
+            op_name: "o",
+            db_name: "d",
+            schema_name: "s",
+            tbl_name: "t",
+            context_name: "c",
+            source_name: "from",
+            source_template: "{connector}: {database} {schema}.{table}",
           },
         },
       },
       name: "shop",
       topic_name_template: "{database}-{schema}-{table}-{database_or_schema}",
       topic_options: {
-        ...{ partitions: 3, replication_factor: 3, naming_mode: "Unicode", operation_timeout_ms: 1 },
+        partitions: 3,
+        replication_factor: 3,
+        naming_mode: "Unicode",
+        operation_timeout_ms: 1,
         config: [{ key: "cleanup.policy", value: "compact" }],
       },
     }),
@@ -119,8 +137,13 @@ describe("auth", () => {
     ["SaslPlaintext", logIn],
   ])("%s uses nothing of TLS", (protocol, more) => {
     const tls = {
-      ...{ ssl_ca: "a", ssl_certificate: "a", ssl_key: "a", ssl_key_password: "a" },
-      ...{ ssl_ca_location: "/a", ssl_certificate_location: "/a", ssl_key_location: "/a" },
+      ssl_ca: "a",
+      ssl_certificate: "a",
+      ssl_key: "a",
+      ssl_key_password: "a",
+      ssl_ca_location: "/a",
+      ssl_certificate_location: "/a",
+      ssl_key_location: "/a",
     };
     const message = `not used with protocol ${protocol}: leave it out, or set protocol to Ssl or SaslSsl`;
     expect(ofAuth({ protocol, ...more, ...tls })).toEqual(
@@ -132,7 +155,9 @@ describe("auth", () => {
   test.each(["Plaintext", "Ssl"])("%s uses no log-in", (protocol) => {
     const message = `not used with protocol ${protocol}: leave it out, or set protocol to SaslPlaintext or SaslSsl`;
     expect(ofAuth({ protocol, ...logIn })).toEqual({
-      ...{ [at("mechanism")]: message, [at("username")]: message, [at("password")]: message },
+      [at("mechanism")]: message,
+      [at("username")]: message,
+      [at("password")]: message,
     });
   });
 

@@ -79,7 +79,8 @@ describe("secrets", () => {
   test("a client certificate and its key go together, also where one is kept", () => {
     const at = "/source/postgres/connection";
     expect(refusal(toPostgres, sourceConnection({ ssl_cert: null }))).toEqual({
-      ...{ code: "invalid_request", paths: [`${at}/ssl_cert`] },
+      code: "invalid_request",
+      paths: [`${at}/ssl_cert`],
     });
     expect(refusal(toPostgres, sourceConnection({ ssl_key: null })).paths).toEqual([`${at}/ssl_key`]);
     expect(refusal(toPostgres, sourceConnection({ ssl_key: "new" })).paths).toEqual([`${at}/ssl_key`]);

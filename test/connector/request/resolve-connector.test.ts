@@ -160,7 +160,9 @@ describe("defaults", () => {
       },
     ]);
     expect(source?.connection.tunnel?.ssh).toMatchObject({
-      ...{ bastion_port: 22, bastion_alternates: [], host_keys },
+      bastion_port: 22,
+      bastion_alternates: [],
+      host_keys,
     });
     expect(config.limits).toEqual({
       cdc: { flush_interval_ms: 0, max_buffer_rows: 5 },

@@ -10,7 +10,8 @@ const lastError = (code: string) => ({
   last_error: { code, reason: "Why.", at: "2026-01-01T00:00:00.000Z" },
 });
 const failed = (code: string): ConnectorStatus => ({
-  ...{ ...realtime, status: { failed: { reason: "Why." } } },
+  ...realtime,
+  status: { failed: { reason: "Why." } },
   ...lastError(code),
 });
 const running: ConnectorStatus = { ...realtime, status: { heartbeat: {} } };

@@ -22,8 +22,12 @@ test("what failed comes first, with what to paste; what passed is short", () => 
     },
     {
       test: {
-        ...{ id: "2", timestamp, test_type: permission("Select"), status: { Warn: {} } },
-        ...{ message: "One table cannot be read.", commands: ["GRANT SELECT ON a TO b;"] },
+        id: "2",
+        timestamp,
+        test_type: permission("Select"),
+        status: { Warn: {} },
+        message: "One table cannot be read.",
+        commands: ["GRANT SELECT ON a TO b;"],
       },
     },
     {
@@ -36,11 +40,9 @@ test("what failed comes first, with what to paste; what passed is short", () => 
     },
     {
       test: {
-        ...{
-          id: "4",
-          timestamp,
-          test_type: { Config: { name: "wal_level", description: "It is logical.", suggestions: ["never"] } },
-        },
+        id: "4",
+        timestamp,
+        test_type: { Config: { name: "wal_level", description: "It is logical.", suggestions: ["never"] } },
         status: { Success: {} },
       },
     },

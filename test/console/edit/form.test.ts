@@ -117,11 +117,16 @@ describe("fields", () => {
     webhook: { url: "https://h", path_template: "p" },
     kafka: {
       connection: { brokers: ["h:1"], config: { transactions: { enabled: true, transactional_id: "t" } } },
-      ...{ name: "n", format: { native: {} }, topic_options: {} },
+      name: "n",
+      format: { native: {} },
+      topic_options: {},
     },
   };
   const others: Readonly<Record<string, string | number | boolean | readonly string[]>> = {
-    ...{ port: 1, brokers: ["other:1"], enabled: false, url: "https://other" },
+    port: 1,
+    brokers: ["other:1"],
+    enabled: false,
+    url: "https://other",
   };
 
   test.each(kinds)("are fixed where a patch may not change them: %s", (kind) => {
@@ -194,14 +199,12 @@ describe("fields", () => {
 
 test("an address that is pasted is taken apart", () => {
   expect(connectionOf("postgres://me:p%40ss@db.example.com:6432/shop?sslmode=verify-full")).toEqual({
-    ...{
-      host: "db.example.com",
-      port: 6432,
-      user: "me",
-      password: "p@ss",
-      database: "shop",
-      ssl_mode: "VerifyFull",
-    },
+    host: "db.example.com",
+    port: 6432,
+    user: "me",
+    password: "p@ss",
+    database: "shop",
+    ssl_mode: "VerifyFull",
   });
   expect(connectionOf("postgresql://[::1]:80/a")).toEqual({ host: "::1", port: 80, database: "a" });
   expect(connectionOf("db.example.com")).toBeNull();

@@ -81,7 +81,10 @@ describe("a changed selection", () => {
       [path, before, after].join(": "),
     );
   const tables = ["customers", "orders"].map((name) => ({
-    ...{ name, action: "Include" as const, history_enabled: false, columns: [] },
+    name,
+    action: "Include" as const,
+    history_enabled: false,
+    columns: [],
   }));
   const known = [{ name: "public", action: "Include" as const, tables }];
   const entry = (name: string, more: JsonObject) => ({

@@ -77,12 +77,10 @@ describe("secrets", () => {
 
 test("a command survives quotes, and names the variables of the reader's sign-in", () => {
   const command = curlOf({
-    ...{
-      method: "PATCH",
-      url: "http://h/api/v1/connectors/a",
-      signIn: "bearer",
-      headers: { "if-none-match": "*" },
-    },
+    method: "PATCH",
+    url: "http://h/api/v1/connectors/a",
+    signIn: "bearer",
+    headers: { "if-none-match": "*" },
     body: { name: "it's; $(rm -rf /)" },
   });
   expect(command).toContain(`'\\''s; $(rm -rf /)`);

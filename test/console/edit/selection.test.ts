@@ -33,7 +33,9 @@ const known: KnownTables = ["public", "sales"].map((name) => ({
   name,
   action: "Include",
   tables: ["a", "b", "c"].map((table) => ({
-    ...{ name: table, action: "Include" as const, history_enabled: false },
+    name: table,
+    action: "Include" as const,
+    history_enabled: false,
     columns: ["id", "text"].map((column) => ({ name: column, action: "Include" as const })),
   })),
 }));

@@ -5,7 +5,9 @@ import { type KnownTables, Selection } from "../../../console/pages/edit/catalog
 import { nextRow, treeView } from "../../../console/pages/edit/catalog/tree-rows.ts";
 
 const table = (name: string, ...columns: string[]): KnownTables[number]["tables"][number] => ({
-  ...{ name, action: "Include", history_enabled: false },
+  name,
+  action: "Include",
+  history_enabled: false,
   columns: columns.map((column) => ({ name: column, action: "Include" })),
 });
 const hostile = `we "quote" <b>html</b> שלום 😀`;

@@ -36,14 +36,20 @@ class Rig implements Disposable {
   private constructor(change: Partial<MissingCopiesRequest>) {
     this.sink = memorySink(this.#store, { signal: never, events: eventsTo(this.told, () => {}) });
     this.copies = new MissingCopies({
-      ...{ source: this.source as unknown as Source, sink: this.sink, meter: this.#meter, forms: ["text"] },
+      source: this.source as unknown as Source,
+      sink: this.sink,
+      meter: this.#meter,
+      forms: ["text"],
       states: unwatchedStates,
       reporter: {
         phase() {},
         reportMeanwhile() {},
         warn: (topic, reason) => void this.warnings.set(topic, reason),
       },
-      ...{ work: "changes", skipSnapshots: false, parallelCopies: 2, stop: never },
+      work: "changes",
+      skipSnapshots: false,
+      parallelCopies: 2,
+      stop: never,
       retryPace: { againMs: 20, mostMs: 40, changedAgainMs: 10 },
       ...change,
     });

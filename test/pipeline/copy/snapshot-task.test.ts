@@ -65,7 +65,8 @@ class Rig implements Disposable {
         wasIncomplete: () => this.incomplete.shift() ?? false,
         unreadable: this.#unreadable,
         unproved: new UnprovedTables({
-          ...{ meter: this.#meter, states: unwatchedStates },
+          meter: this.#meter,
+          states: unwatchedStates,
           reporter: { warn() {} },
         }),
       },

@@ -44,7 +44,11 @@ function rig(left: (readonly RowKey[])[] = [], firstCopies: boolean[] = []) {
     first: { ended: async () => void log.push("waits"), isUnderWay: () => firstCopies.shift() ?? false },
   } as unknown as TaskContext;
   const task: OfferedTask = {
-    ...{ id: "task", spec: { Replay: spec }, claim: async () => true, done: () => {}, failed: () => {} },
+    id: "task",
+    spec: { Replay: spec },
+    claim: async () => true,
+    done: () => {},
+    failed: () => {},
     progress: (rows) => progress.push(rows),
   };
   return { log, begun, progress, source, environment, context, task };

@@ -166,7 +166,10 @@ test("tables whose rows cannot be compared one by one are copied whole", async (
 test("a table whose key is hashed is copied whole", async () => {
   const mail = { name: "mail", action: "Include", hash: {} } as const;
   const tables = ["mails", "people"].map((name) => ({
-    ...{ name, action: "Include" as const, history_enabled: false, columns: [mail] },
+    name,
+    action: "Include" as const,
+    history_enabled: false,
+    columns: [mail],
   }));
   const catalog: Catalog = {
     name: "db",

@@ -138,7 +138,10 @@ test("rows that stand in the way of each other's unique values are mended", asyn
   await rig.sink(`delete from t where id = 7; update t set mail = 'm' || case id when 6 then 8 else id % ${rows} + 1 end;
     insert into t values (-1, 'm7'); create unique index on t (mail)`);
   expect(await rig.verify("t", "Apply")).toMatchObject({
-    ...{ missing: 1, extra: 1, changed: rows - 1, repaired: rows + 1 },
+    missing: 1,
+    extra: 1,
+    changed: rows - 1,
+    repaired: rows + 1,
   });
   await rig.expectEqual();
   expect(await rig.verify("t")).toMatchObject({ ranges: 0 });

@@ -116,7 +116,9 @@ test("the stop ends a push that hangs, and is no failure of the collector", asyn
 test("an answer that leads elsewhere is not followed: the headers go to the collector alone", async () => {
   await using elsewhere = await WebhookReceiver.start();
   const script: ReceiverScript = () => ({
-    ...{ kind: "answer", status: 307, headers: { location: elsewhere.url } },
+    kind: "answer",
+    status: 307,
+    headers: { location: elsewhere.url },
   });
   await using collector = await WebhookReceiver.start({ script });
   const { exporter, told } = rig(collector.url);

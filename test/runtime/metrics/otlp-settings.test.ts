@@ -18,7 +18,8 @@ test.each([
   ["OTEL_METRICS_EXPORTER", "planted"],
 ])("%s=%s is refused without an endpoint too", (name, value) => {
   const refused = expect.objectContaining({
-    ...{ code: "invalid_setting", message: expect.stringContaining(name) },
+    code: "invalid_setting",
+    message: expect.stringContaining(name),
   });
   expect(() => otlp({ [name]: value })).toThrow(refused);
   expect(() => otlp({ [endpoint]: "http://collector:4318", [name]: value })).toThrow(refused);
@@ -31,7 +32,10 @@ test.each([
   ["https://example.com/otlp?tenant=1", "https://example.com/otlp/v1/metrics?tenant=1"],
 ])("metrics have their path below %s", (base, url) => {
   expect(otlp({ [endpoint]: base })).toEqual({
-    ...{ url, headers: {}, intervalMs: 60_000, resource: { "service.name": "millrace" } },
+    url,
+    headers: {},
+    intervalMs: 60_000,
+    resource: { "service.name": "millrace" },
   });
 });
 

@@ -13,11 +13,17 @@ interface Stored {
 }
 
 const stored = (id: string, name: string, createdMs = 1): Stored => ({
-  ...{ id, given: { name } as unknown as ConnectorRequest, createdAt: new Date(createdMs) },
+  id,
+  given: { name } as unknown as ConnectorRequest,
+  createdAt: new Date(createdMs),
 });
 
 const task = (id: string, state: Task["state"], rows = 0): Task => ({
-  ...{ id, state, spec: {}, created_at: new Date(0).toISOString(), attempt: 0 },
+  id,
+  state,
+  spec: {},
+  created_at: new Date(0).toISOString(),
+  attempt: 0,
   progress: { rows, bytes: 0, estimated_rows: 0 },
 });
 

@@ -5,8 +5,17 @@ import { Installation } from "../../../src/runtime/replicas/installation.ts";
 import type { InstallationView, ReplicaView } from "../../../src/state/stores/lease-store.ts";
 
 const replica = (id: string, change: Partial<ReplicaView> = {}): ReplicaView => ({
-  ...{ id, instance: `instance of ${id}`, host: "h", version: "1.0.0", weight: 1 },
-  ...{ startedAt: new Date(0), seenAt: new Date(0), isAlive: true, held: 0, active: 0, trouble: null },
+  id,
+  instance: `instance of ${id}`,
+  host: "h",
+  version: "1.0.0",
+  weight: 1,
+  startedAt: new Date(0),
+  seenAt: new Date(0),
+  isAlive: true,
+  held: 0,
+  active: 0,
+  trouble: null,
   ...change,
 });
 

@@ -17,7 +17,9 @@ function replica(id: string, active: number, more: Partial<ReplicaView> = {}): R
 }
 
 const free = (connectorId: string, more: Partial<FreeLease> = {}): FreeLease => ({
-  ...{ connectorId, active: true, freeMs: 10 },
+  connectorId,
+  active: true,
+  freeMs: 10,
   ...more,
 });
 

@@ -21,8 +21,19 @@ const replica = fc.record({
 
 const fault: fc.Arbitrary<Fault> = fc.record({
   kind: fc.constantFrom(
-    ...(["freeze", "freeze", "kill", "restart", "join", "leave", "cut", "twin"] as const),
-    ...(["server away", "create", "delete", "replace", "toggle"] as const),
+    "freeze",
+    "freeze",
+    "kill",
+    "restart",
+    "join",
+    "leave",
+    "cut",
+    "twin",
+    "server away",
+    "create",
+    "delete",
+    "replace",
+    "toggle",
   ),
   afterMs: fc.nat(6_000),
   which: fc.nat(100),

@@ -44,8 +44,17 @@ class SharedTables {
 }
 
 const replicaView = (id: string): ReplicaView => ({
-  ...{ id, instance: `instance-${id}`, host: "h", version: "1.0.0", weight: 1, trouble: null },
-  ...{ startedAt: new Date(0), seenAt: new Date(0), isAlive: true, held: 0, active: 0 },
+  id,
+  instance: `instance-${id}`,
+  host: "h",
+  version: "1.0.0",
+  weight: 1,
+  trouble: null,
+  startedAt: new Date(0),
+  seenAt: new Date(0),
+  isAlive: true,
+  held: 0,
+  active: 0,
 });
 const view: InstallationView = { replicas: [replicaView("a"), replicaView("b")], free: [], nextEndMs: null };
 
@@ -67,7 +76,12 @@ function replica(id: string, tables: SharedTables, clock: ManualClock) {
   });
   const find = async (connector: string) => tables.connectors.get(connector) ?? null;
   const boards = new ReplicaBoards({
-    ...{ board, local, events, replicaId: id, instance: `instance-${id}`, log },
+    board,
+    local,
+    events,
+    replicaId: id,
+    instance: `instance-${id}`,
+    log,
     hub: { reset: () => state.resets++ } as unknown as EventHub,
     connectors: { list: async () => [...tables.connectors.values()], find },
     tasks: { find: async () => null },
@@ -82,8 +96,10 @@ function replica(id: string, tables: SharedTables, clock: ManualClock) {
         return () => tables.listeners.delete(id);
       },
     },
-    ...{ holds: (connector) => held.has(connector), view: () => view },
-    ...{ monotonicMs: clock.now, schedule: clock.schedule },
+    holds: (connector) => held.has(connector),
+    view: () => view,
+    monotonicMs: clock.now,
+    schedule: clock.schedule,
   });
   board.addWatch(events);
   const gain = (connector: string, term: number) => {
@@ -120,7 +136,8 @@ test("within a second the other replica shows the status, with its progress, and
   await clock.pass(1_000);
   expect(b.boards.statuses.status(orders)).toMatchObject({
     ...streaming,
-    ...{ progress: { rows_in: 7 }, replica: "a" },
+    progress: { rows_in: 7 },
+    replica: "a",
   });
   expect(b.told()).toMatchObject([
     { event: "status", data: { connector_id: "orders", run_id: "run-1", status: streaming } },

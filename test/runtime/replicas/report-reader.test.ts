@@ -7,7 +7,11 @@ import type { StoredReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 const report: RunReport = {
-  ...{ form: 1, run_id: "run-1", is_over: false, load: { running: 0, waiting: 0 }, reading: null },
+  form: 1,
+  run_id: "run-1",
+  is_over: false,
+  load: { running: 0, waiting: 0 },
+  reading: null,
   status: { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } },
   phase: { state: "realtime", health: "heartbeat" },
 };
@@ -38,7 +42,10 @@ function rig() {
   });
   const write = (connectorId: string, holder: string, version: number, runId = "run-1", form = 1) =>
     table.set(connectorId, {
-      ...{ connectorId, holder, version, body: JSON.stringify({ ...report, run_id: runId, form }) },
+      connectorId,
+      holder,
+      version,
+      body: JSON.stringify({ ...report, run_id: runId, form }),
     });
   return { clock, reader, write, state, table, came: () => came.splice(0) };
 }

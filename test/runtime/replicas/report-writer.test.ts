@@ -8,7 +8,10 @@ import { ManualClock } from "../../support/manual-clock.ts";
 
 function reportOf(rows: number): RunReport {
   return {
-    ...{ form: 1, run_id: "run-1", is_over: false, load: { running: 0, waiting: 0 } },
+    form: 1,
+    run_id: "run-1",
+    is_over: false,
+    load: { running: 0, waiting: 0 },
     status: { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } },
     reading: { runId: "run-1", rowsIn: rows, rowsDurable: 0, bytesDurable: 0, lagSeconds: 0, lagBytes: 0 },
     phase: { state: "realtime", health: "heartbeat" },

@@ -69,7 +69,8 @@ async function play(
       return { ended, offerTask: () => {}, cancelTask: () => {}, stop: () => {}, cut: () => {} };
     },
     rounds: null,
-    ...{ term, mayRun: () => mayRun(nowMs) },
+    term,
+    mayRun: () => mayRun(nowMs),
     attemptChanged: () => {},
     idle: () => {},
     failed: (_error, health) => failures.push(health),
@@ -98,15 +99,13 @@ test("one that was told to resume does not begin under a configuration that came
     startRun: () => {
       throw new Error("it has begun");
     },
-    ...{
-      rounds: null,
-      term: null,
-      mayRun: () => true,
-      nowMs: () => 0,
-      monotonicMs: () => 0,
-      random: () => 0,
-      sleep: async () => {},
-    },
+    rounds: null,
+    term: null,
+    mayRun: () => true,
+    nowMs: () => 0,
+    monotonicMs: () => 0,
+    random: () => 0,
+    sleep: async () => {},
     failed: (_error: unknown, health: FailureHealth) => failures.push(health),
     events: {} as RunEvents,
   } as never);
@@ -163,20 +162,19 @@ test("a run that waits for its lease can be stopped", async () => {
       startRun: () => {
         throw new Error("an attempt without the lease");
       },
-      ...{ term: 1, rounds: null },
+      term: 1,
+      rounds: null,
       mayRun: () => {
         looks += 1;
         return false;
       },
-      ...{
-        attemptChanged: () => {},
-        idle: () => {},
-        failed: () => {},
-        wentOn: () => {},
-        nowMs: () => 0,
-        monotonicMs: () => 0,
-        random: () => 0,
-      },
+      attemptChanged: () => {},
+      idle: () => {},
+      failed: () => {},
+      wentOn: () => {},
+      nowMs: () => 0,
+      monotonicMs: () => 0,
+      random: () => 0,
       sleep: async () => {
         if (looks === 3) loop.stop();
       },

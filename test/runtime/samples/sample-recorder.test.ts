@@ -5,8 +5,12 @@ import type { Reading } from "../../../src/connector/run-report.ts";
 import { SampleRecorder, stepMs } from "../../../src/runtime/samples/sample-recorder.ts";
 
 const reading = (rowsIn: number, change: Partial<Reading> = {}): Reading => ({
-  ...{ runId: "run-1", rowsIn, rowsDurable: rowsIn, bytesDurable: 100 * rowsIn },
-  ...{ lagSeconds: 0.25, lagBytes: 64 },
+  runId: "run-1",
+  rowsIn,
+  rowsDurable: rowsIn,
+  bytesDurable: 100 * rowsIn,
+  lagSeconds: 0.25,
+  lagBytes: 64,
   ...change,
 });
 

@@ -78,7 +78,10 @@ test.each(failures)("a run that fails with %s fails in its %s", async (code, com
   const ended = Promise.resolve(new MillraceError(code, "It is over."));
   const noCall = () => {};
   const loop = superviseRun(stored, null, tasks, {
-    ...{ ...shared, board, threads, mayRun: () => true },
+    ...shared,
+    board,
+    threads,
+    mayRun: () => true,
     startRun: () => ({ ended, offerTask: noCall, cancelTask: noCall, stop: noCall, cut: noCall }),
   });
   await loop.ended;

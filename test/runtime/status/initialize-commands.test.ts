@@ -53,7 +53,10 @@ test("an error brings its SQL to the status, which shows it as long as the reaso
   ];
   const noCall = () => {};
   const loop: RunLoop = superviseRun(stored, null, tasks, {
-    ...{ ...shared, board, threads, mayRun: () => true },
+    ...shared,
+    board,
+    threads,
+    mayRun: () => true,
     startRun: (_request, events) => {
       events.status("Connector", connecting);
       look();

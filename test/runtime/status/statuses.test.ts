@@ -16,9 +16,13 @@ const copying: Status = { state: { snapshot: { name: "public.t" } }, status: { s
 
 function reported(runId: string, change: Partial<RunReport> = {}): RunReport {
   return {
-    ...{ form: 1, run_id: runId, status: streaming, is_over: false },
+    form: 1,
+    run_id: runId,
+    status: streaming,
+    is_over: false,
     reading: { runId, rowsIn: 9, rowsDurable: 9, bytesDurable: 90, lagSeconds: 0, lagBytes: 0 },
-    ...{ load: { running: 2, waiting: 3 }, phase: { state: "realtime", health: "heartbeat" } },
+    load: { running: 2, waiting: 3 },
+    phase: { state: "realtime", health: "heartbeat" },
     ...change,
   };
 }
@@ -43,7 +47,9 @@ function rig() {
         { schema: "public", name: id, state: "Streaming", rows_in: 1, history: false } as const,
       ],
     },
-    ...{ holds: (id) => held.has(id), replicaId: "here", isLeftAlone: (id) => alone.has(id) },
+    holds: (id) => held.has(id),
+    replicaId: "here",
+    isLeftAlone: (id) => alone.has(id),
     replicaOf: (holder) => (holder === "instance-2" ? "there" : null),
   });
   return { board, local, shared, held, alone, reports, over };
@@ -130,8 +136,11 @@ test("what is reported to others is the status with its measurements, and nothin
   board.measured("orders", "run-1", runMetrics({ rowsIn: 5, lagBytes: 8 }));
   over.add("orders run-1");
   expect(local.report("orders")).toMatchObject({
-    ...{ status: { progress: { rows_in: 5 } }, reading: { rowsIn: 5, lagBytes: 8 } },
-    ...{ is_over: true, load: { running: 1, waiting: 0 }, phase: { state: "start", health: "start" } },
+    status: { progress: { rows_in: 5 } },
+    reading: { rowsIn: 5, lagBytes: 8 },
+    is_over: true,
+    load: { running: 1, waiting: 0 },
+    phase: { state: "start", health: "start" },
   });
 });
 

@@ -5,8 +5,16 @@ import type { TableReport } from "../../../src/pipeline/table-states.ts";
 import { TableBoard } from "../../../src/runtime/status/table-board.ts";
 
 const table = (id: number, name: string, change: Partial<TableReport> = {}): TableReport => ({
-  ...{ id, schema: "public", name, state: "Streaming", reason: null, commands: [], copy: null },
-  ...{ rowsIn: 0, lastChangeMs: null, history: false },
+  id,
+  schema: "public",
+  name,
+  state: "Streaming",
+  reason: null,
+  commands: [],
+  copy: null,
+  rowsIn: 0,
+  lastChangeMs: null,
+  history: false,
   ...change,
 });
 const first = (...tables: TableReport[]) => ({ isFirst: true, tables, gone: [] });

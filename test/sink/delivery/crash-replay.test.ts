@@ -164,7 +164,8 @@ async function live(
   const failures: FromDelivery[] = [];
   const settings = webhookSettings(connector);
   const transport = requestTransport(settings, attempt, {
-    ...{ monotonic: tools.monotonic, random },
+    monotonic: tools.monotonic,
+    random,
     sleep: (ms) => pause(ms),
   });
   const delivery = new DeliverySession(settings, { ...tools, transport }, (message) => {
@@ -324,7 +325,10 @@ class Copier {
     const isIncremental = this.options.copies === "runs";
     if (batch)
       this.post({
-        ...{ type: "copy.rows", chunk: copy, isIncremental, bytes: 0 },
+        type: "copy.rows",
+        chunk: copy,
+        isIncremental,
+        bytes: 0,
         batch: { ...batch, relations: [handle] },
       });
     await this.ask({ type: "copy.chunk-end", chunk: copy });

@@ -8,7 +8,11 @@ import type { SinkRecord } from "../../../src/sink/delivery/record/sink-record.t
 
 const record: SinkRecord = {
   checkpoint: { resumeLsn: zeroLsn, partial: null, lastVersion: 0n },
-  ...{ log: null, origin: { lsn: zeroLsn, version: 0n }, windowEnds: [], reached: null, versionSteps: [] },
+  log: null,
+  origin: { lsn: zeroLsn, version: 0n },
+  windowEnds: [],
+  reached: null,
+  versionSteps: [],
   ...noTables,
 };
 

@@ -102,7 +102,8 @@ const connector = (to: WebhookReceiver, maxRows: number, embed = false) =>
           format_config: { value_serde: { json: { options: { embed_schema_in_message: embed } } } },
         },
       },
-      ...{ batch: { max_batch_size: maxRows }, retry },
+      batch: { max_batch_size: maxRows },
+      retry,
     },
     { limits: { cdc: { flush_interval_ms: 5, max_buffer_rows: 10 } } },
   );
@@ -126,7 +127,11 @@ test("a change of the key is two rows, and a row of the schema is beside each bo
   const { rig, sink } = await life(connector(to, 0, true), new RecordStore());
   owned.push(rig);
   const moved: FixtureChange = {
-    ...{ kind: "update", relation: tables[0]!, before: ["3", null], oldIsKey: true, after: ["4", "v"] },
+    kind: "update",
+    relation: tables[0]!,
+    before: ["3", null],
+    oldIsKey: true,
+    after: ["4", "v"],
   };
   const transactions = [transaction(1, [insert(3), moved, insert(1)])];
   for (const batch of batches(transactions)) await sink.write(batch);

@@ -160,8 +160,13 @@ test("the embedded schema describes the payload", () => {
     encode(table, ["1", "a", '{"b":1}', "{1,NULL}", "\\x00"], { schemaPrefix: "hooks" }),
   ) as { schema: { name: string; fields: { field: string }[] }; payload: object };
   expect(payload).toEqual({
-    ...{ id: 1, name: "a", doc: { b: 1 }, tags: [1, null], bytes: "AA==" },
-    ...{ _sm_version: 1_700_000_000_000_001, _sm_deleted: false },
+    id: 1,
+    name: "a",
+    doc: { b: 1 },
+    tags: [1, null],
+    bytes: "AA==",
+    _sm_version: 1_700_000_000_000_001,
+    _sm_deleted: false,
   });
   expect(schema.name).toBe("hooks.public.t.Value");
   expect(schema.fields.map(({ field }) => field)).toEqual(Object.keys(payload));

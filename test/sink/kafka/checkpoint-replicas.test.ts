@@ -42,7 +42,9 @@ test.each([
   const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
   const told: (string | null)[] = [];
   const transport = kafkaTransport(settings, "run", {
-    ...{ monotonic: () => performance.now(), nowMs: Date.now, resolver: new AddressResolver("default") },
+    monotonic: () => performance.now(),
+    nowMs: Date.now,
+    resolver: new AddressResolver("default"),
     counts: { sent() {}, committed() {}, retried() {} },
   })(
     { retrying() {}, warning: (_, reason) => void told.push(reason), commit() {}, failed() {} },

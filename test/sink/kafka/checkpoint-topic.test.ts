@@ -124,7 +124,9 @@ async function broker(stack: AsyncDisposableStack, id: number, partition: Partit
 test("a broker that has missed that it leads no more is not asked for the record", async () => {
   await using stack = new AsyncDisposableStack();
   const partition: Partition = {
-    ...{ leaderFor: new Map([[1, 1]]), leader: 2, ports: new Map() },
+    leaderFor: new Map([[1, 1]]),
+    leader: 2,
+    ports: new Map(),
     logs: new Map<number, (string | null)[]>([
       [1, ["older"]],
       [2, ["older", "newer"]],
@@ -134,9 +136,14 @@ test("a broker that has missed that it leads no more is not asked for the record
   await broker(stack, 2, partition);
   const cluster = new Cluster({
     brokers: [`127.0.0.1:${partition.ports.get(1)}`],
-    ...{ clientId: "test", tls: null, sasl: null },
-    ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 3_000, metadataAgeMs: 60_000 },
-    ...{ monotonic: () => performance.now(), resolver: new AddressResolver("default") },
+    clientId: "test",
+    tls: null,
+    sasl: null,
+    connectTimeoutMs: 2_000,
+    requestTimeoutMs: 3_000,
+    metadataAgeMs: 60_000,
+    monotonic: () => performance.now(),
+    resolver: new AddressResolver("default"),
   });
   stack.defer(() => cluster.close());
   const find = async (): Promise<string | undefined> => {

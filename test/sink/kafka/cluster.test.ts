@@ -31,9 +31,14 @@ test.each([
     }
     const cluster = new Cluster({
       brokers: [`127.0.0.1:${await resettingBroker(stack)}`],
-      ...{ clientId: "test", tls: null, sasl },
-      ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 3_000, metadataAgeMs: 1_000 },
-      ...{ monotonic: () => performance.now(), resolver: new AddressResolver("default") },
+      clientId: "test",
+      tls: null,
+      sasl,
+      connectTimeoutMs: 2_000,
+      requestTimeoutMs: 3_000,
+      metadataAgeMs: 1_000,
+      monotonic: () => performance.now(),
+      resolver: new AddressResolver("default"),
     });
     stack.defer(() => cluster.close());
     await expect(cluster.topics([], true)).rejects.toMatchObject({ code: "sink_unreachable" });
@@ -58,9 +63,14 @@ test("a broker that says nothing amid a SASL handshake has not refused the passw
   });
   const cluster = new Cluster({
     brokers: [`127.0.0.1:${(server.address() as { port: number }).port}`],
-    ...{ clientId: "test", tls: null, sasl: { mechanism: "PLAIN", username: "user", password: "secret" } },
-    ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 100, metadataAgeMs: 1_000 },
-    ...{ monotonic: () => performance.now(), resolver: new AddressResolver("default") },
+    clientId: "test",
+    tls: null,
+    sasl: { mechanism: "PLAIN", username: "user", password: "secret" },
+    connectTimeoutMs: 2_000,
+    requestTimeoutMs: 100,
+    metadataAgeMs: 1_000,
+    monotonic: () => performance.now(),
+    resolver: new AddressResolver("default"),
   });
   stack.defer(() => cluster.close());
   await expect(cluster.topics([], true)).rejects.toMatchObject({
@@ -134,8 +144,12 @@ test.each([
   await using stack = new AsyncDisposableStack();
   const cluster = new Cluster({
     brokers: [`broker-1.test:${await tellingBroker(stack, host)}`],
-    ...{ clientId: "test", tls: null, sasl: null },
-    ...{ connectTimeoutMs: 2_000, requestTimeoutMs: 3_000, metadataAgeMs: 1_000 },
+    clientId: "test",
+    tls: null,
+    sasl: null,
+    connectTimeoutMs: 2_000,
+    requestTimeoutMs: 3_000,
+    metadataAgeMs: 1_000,
     monotonic: () => performance.now(),
     resolver: new AddressResolver("default", async (name) => [
       name === "broker-1.test" ? "127.0.0.1" : "169.254.169.254",

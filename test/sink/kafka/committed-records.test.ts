@@ -16,7 +16,9 @@ class Log {
     const firstOffset = this.#offset;
     this.#offset += BigInt(pairs.length);
     const records = pairs.map(([key, value], offsetDelta) => ({
-      ...{ offsetDelta, key: Buffer.from(key), value: value === null ? null : Buffer.from(value) },
+      offsetDelta,
+      key: Buffer.from(key),
+      value: value === null ? null : Buffer.from(value),
       headers: [[Buffer.from("run"), Buffer.from(`${producerId}`)]],
     }));
     this.records.add({ attributes, producerId, firstOffset, records } as unknown as RecordsBatch, from);

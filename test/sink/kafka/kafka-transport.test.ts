@@ -96,7 +96,8 @@ function live(): Sink {
       parking: place,
     }),
     store: { load: async () => record, save },
-    ...{ log: () => {}, monotonic },
+    log: () => {},
+    monotonic,
   };
   const { port1, port2 } = new MessageChannel();
   const server = new LineServer(port2, (send) => new DeliverySession(settings.delivery, tools, send));

@@ -27,7 +27,8 @@ const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: {
 const source = { connectorId: "rig", database: "shop", schema: "public", table: "documents" };
 const table: KafkaTable = {
   ...compileTable(documents, settings.encoding.compile(documents)),
-  ...{ key: null, headers: new MessageHeaders(settings.messages, source) },
+  key: null,
+  headers: new MessageHeaders(settings.messages, source),
   queues: [new PartitionQueue("documents", 0)],
 };
 
@@ -51,8 +52,11 @@ function messagesOf(
         made.push(toMillraceError(error));
       }
     },
-    ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
-    ...{ hasCapacity: true, untilCapacity: async () => {} },
+    addBoundary: () => {},
+    tookVersion: () => {},
+    seal: () => {},
+    hasCapacity: true,
+    untilCapacity: async () => {},
   };
   const inserts = rows.map((after) => ({ kind: "insert" as const, relation: documents, after: [...after] }));
   const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };

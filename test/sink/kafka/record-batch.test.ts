@@ -56,12 +56,18 @@ function ofClient(
   { producerId, epoch, sequence, isTransactional } = producer,
 ): Buffer {
   const records = messages.map(({ key, value, headers = [] }) => ({
-    ...{ key, value, topic: "t", timestamp: BigInt(timeMs) },
+    key,
+    value,
+    topic: "t",
+    timestamp: BigInt(timeMs),
     headers: new Map(headers.map(([name, each]) => [text(name), text(each)])),
   }));
   const options = {
-    ...{ compression, producerId, producerEpoch: epoch, partitionLeaderEpoch: -1 },
-    ...{ transactionalId: isTransactional ? "id" : null },
+    compression,
+    producerId,
+    producerEpoch: epoch,
+    partitionLeaderEpoch: -1,
+    transactionalId: isTransactional ? "id" : null,
     sequences: { getWithDefault: () => sequence },
   };
   return createRecordsBatch(

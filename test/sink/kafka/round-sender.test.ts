@@ -28,7 +28,9 @@ function batchOf(topic: string, messages: number, bytes: number, names: string[]
   value.all(new Uint8Array(bytes));
   for (let i = 0; i < messages; i++)
     batch.add(
-      ...([key, value, noHeaders] as const),
+      key,
+      value,
+      noHeaders,
       names[i] ? { name: names[i]!, bytes: 1, position: null, version: 1, parkedId: null } : null,
     );
   return batch;
@@ -63,7 +65,8 @@ function senderTo(
     send(...args: unknown[]) {
       const answered = args.at(-1) as (error: null, answer: unknown) => void;
       const responses = Object.entries(answers).map(([name, errorCode]) => ({
-        ...{ name, partitionResponses: [{ index: 0, errorCode }] },
+        name,
+        partitionResponses: [{ index: 0, errorCode }],
       }));
       answered(null, { responses, throttleTimeMs: throttleMs });
     },
@@ -76,16 +79,27 @@ function senderTo(
     answers: async () => true,
   };
   const producer: Pick<TransactionalProducer, "add" | "commit" | "failure" | "producerId" | "epoch"> = {
-    ...{ producerId: 1n, epoch: 0, add: async () => {}, commit: async () => {} },
+    producerId: 1n,
+    epoch: 0,
+    add: async () => {},
+    commit: async () => {},
     failure: kafkaFailure,
   };
   const sender = new RoundSender(
     cluster as Cluster,
     producer as TransactionalProducer,
     {
-      ...{ transactionalId, acks: "All", compression: "none", timeoutMs: 1_000 },
-      ...{ maxRetries: 3, maxRetryMs: 100_000, initialBackoffMs: 1, maxBackoffMs: 1 },
-      ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
+      transactionalId,
+      acks: "All",
+      compression: "none",
+      timeoutMs: 1_000,
+      maxRetries: 3,
+      maxRetryMs: 100_000,
+      initialBackoffMs: 1,
+      maxBackoffMs: 1,
+      signal: new AbortController().signal,
+      nowMs: Date.now,
+      monotonic: () => performance.now(),
       sleep: async (ms, signal) => {
         if (throttleMs === 0) return await sleepOrThrow(ms, signal);
         slept(ms);
@@ -94,7 +108,9 @@ function senderTo(
       },
     },
     {
-      ...{ sent() {}, halved() {}, committed() {} },
+      sent() {},
+      halved() {},
+      committed() {},
       tooLarge: async (row) => refused?.(row?.name ?? null),
       retrying: (attempt, reason) => void (attempt !== null && told.push(reason)),
     },
@@ -105,7 +121,11 @@ function senderTo(
 /** Returns what it fails with; null: all is taken. */
 async function sendTo(sender: RoundSender, batches: Round["batches"]): Promise<unknown> {
   const round: Round = {
-    ...{ batches, isCommit: false, after: null, bytes: 0, messages: 0 },
+    batches,
+    isCommit: false,
+    after: null,
+    bytes: 0,
+    messages: 0,
     done: Promise.withResolvers<void>(),
   };
   return await sender.send(round).then(
@@ -140,7 +160,8 @@ test("an error that the client does not know is told by its number, and passes",
   const queue = new PartitionQueue("orders", 0);
   const failure = await failureOf({ orders: unknownToAll }, new Map([[queue, [batchOf("orders", 1, 10)]]]));
   expect(failure).toMatchObject({
-    ...{ code: "sink_connection_lost", retry: "transient" },
+    code: "sink_connection_lost",
+    retry: "transient",
     message: "Kafka refused to take messages of orders: ERROR_12345, orders.",
   });
 });
@@ -148,7 +169,8 @@ test("an error that the client does not know is told by its number, and passes",
 test.each([unknownToAll, -321])("the client makes its own error of code %i", (code) => {
   const refused = new ResponseError(0, 9, { "/responses/0": [code, null] }, {});
   expect(kafkaFailure(refused, "make topic orders")).toMatchObject({
-    ...{ code: "sink_connection_lost", retry: "transient" },
+    code: "sink_connection_lost",
+    retry: "transient",
     message: `Kafka refused to make topic orders: ERROR_${code}, a code that millrace does not know.`,
   });
 });
@@ -156,7 +178,8 @@ test.each([unknownToAll, -321])("the client makes its own error of code %i", (co
 test("a topic that is to have more replicas than brokers live waits for them, and the setting is named", () => {
   const refused = new ResponseError(19, 6, { "/topics/0": [38, "3 replicas, 2 brokers."] }, {});
   expect(kafkaFailure(refused, "make topic orders")).toMatchObject({
-    ...{ code: "sink_too_few_brokers", retry: "transient" },
+    code: "sink_too_few_brokers",
+    retry: "transient",
     message: expect.stringMatching(
       /^Kafka refused to make topic orders: INVALID_REPLICATION_FACTOR, 3 replicas, 2 brokers\. Set topic_options\.replication_factor/,
     ),
@@ -197,7 +220,9 @@ test.each([
   const { sender } = senderTo(
     { one: messageTooLarge, two: messageTooLarge },
     {
-      ...{ slept() {}, throttleMs: 0, refused: (name) => told.push(name) },
+      slept() {},
+      throttleMs: 0,
+      refused: (name) => told.push(name),
       ...(transactionalId === null ? { transactionalId } : {}),
     },
   );

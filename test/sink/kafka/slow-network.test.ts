@@ -76,11 +76,14 @@ test("a backlog over a slow way is committed in transactions that it has the tim
   const resolver = new AddressResolver("default");
   const tools = {
     transport: kafkaTransport(settings, "run", {
-      ...{ monotonic, nowMs: Date.now, resolver },
+      monotonic,
+      nowMs: Date.now,
+      resolver,
       counts: { sent() {}, committed() {}, retried() {} },
     }),
     store: { load: async () => null, save: async () => {} },
-    ...{ log: () => {}, monotonic },
+    log: () => {},
+    monotonic,
   };
   const text = "x".repeat(8_000);
   const all = Array.from({ length: rows }, (_, i) => transaction(i + 1, [insert(accounts, i, text)]));

@@ -82,8 +82,13 @@ class Life {
       },
     };
     this.staged = new StagedReceipts({
-      ...{ gathered: this.gathered, book: this.keeping.book, log, record: this.keeping.store(world.state) },
-      ...{ newId: () => Bun.randomUUIDv7(), nowMs: () => 5, monotonic: () => 7 },
+      gathered: this.gathered,
+      book: this.keeping.book,
+      log,
+      record: this.keeping.store(world.state),
+      newId: () => Bun.randomUUIDv7(),
+      nowMs: () => 5,
+      monotonic: () => 7,
     });
   }
 
@@ -188,7 +193,11 @@ test("a session that ends before it has begun leaves what the state has", async 
   const place = { maxAgeMs: 1e9, maxBytes: 1e9, ask: async () => {}, nowMs: () => 0 };
   const log = { seal: async () => {}, waitFor: () => {} };
   const receipts = new KafkaReceipts({
-    ...{ place, isTransactional: true, state: world.state, log, monotonic: () => 0 },
+    place,
+    isTransactional: true,
+    state: world.state,
+    log,
+    monotonic: () => 0,
   });
   await receipts.close();
   expect(world.text).toBe("mark");

@@ -45,8 +45,13 @@ function producerWith(failures: Partial<Record<Asked, (() => Error)[]>>, unreach
   };
   let nowMs = 0;
   const producer = new TransactionalProducer(cluster as Cluster, {
-    ...{ transactionalId: "t", timeoutMs: 60_000, operationTimeoutMs: 10_000, retrying() {} },
-    ...{ nowMs: () => nowMs, monotonic: () => nowMs, signal: new AbortController().signal },
+    transactionalId: "t",
+    timeoutMs: 60_000,
+    operationTimeoutMs: 10_000,
+    retrying() {},
+    nowMs: () => nowMs,
+    monotonic: () => nowMs,
+    signal: new AbortController().signal,
     sleep: async (ms) => {
       nowMs += ms;
     },

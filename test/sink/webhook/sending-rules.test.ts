@@ -177,7 +177,10 @@ test("a signal is listened to once, however often the stream and the retries of 
   const sender = createSender(webhookConnector(to.url).sink.webhook!, {
     egress: { resolver: new AddressResolver("default"), pool },
     rateLimiter: new RateLimiter({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }),
-    ...{ now: Date.now, monotonic: () => performance.now(), sleep: sleepOrThrow, attempted() {} },
+    now: Date.now,
+    monotonic: () => performance.now(),
+    sleep: sleepOrThrow,
+    attempted() {},
   });
   const signals = [new AbortController().signal, new AbortController().signal];
   const listened = signals.map((signal) => spyOn(signal, "addEventListener"));

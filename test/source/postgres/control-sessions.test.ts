@@ -60,7 +60,8 @@ describe("with a limit on connections", () => {
     await waitFor("both to be busy", async () => (await sessionCount()) === 2);
     const checked = Promise.withResolvers<void>();
     using _watch = watchSession({
-      ...{ ...sessions.watched(client), firstCheckMs: 0 },
+      ...sessions.watched(client),
+      firstCheckMs: 0,
       onCheck: async () => checked.resolve(),
     });
     await Bun.sleep(200);
@@ -76,7 +77,8 @@ describe("with a limit on connections", () => {
     expect(await sessionCount()).toBe(2);
     const seen = Promise.withResolvers<number>();
     using _watch = watchSession({
-      ...{ ...sessions.watched(client), firstCheckMs: 0 },
+      ...sessions.watched(client),
+      firstCheckMs: 0,
       onCheck: async () => seen.resolve(await sessionCount()),
     });
     expect(await seen.promise).toBe(1);

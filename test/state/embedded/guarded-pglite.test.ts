@@ -58,7 +58,8 @@ test("the garbage of calls is collected: beside the program's memory the collect
     await unpackPrepared(directory);
     const fs = new DurableNodeFs(directory);
     const client = await PGlite.create({
-      ...{ fs, startParams: durableStartParameters() },
+      fs,
+      startParams: durableStartParameters(),
       ...(await loadPgliteFiles()),
     });
     const collected = { young: 0, all: 0 };

@@ -25,7 +25,9 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const options = (change: Partial<StateOptions> = {}): StateOptions => ({
-  ...{ databaseUrl: null, dataDirectory: directory, encryptionKey: null },
+  databaseUrl: null,
+  dataDirectory: directory,
+  encryptionKey: null,
   instance: crypto.randomUUID(),
   ...change,
 });
@@ -159,8 +161,13 @@ test("over Postgres no service may work on the state, and none begins to while t
     await using state = await openState(withKey(oneKey));
     expect(await rotate()).toMatchObject({ code: "invalid_setting" });
     const replica = {
-      ...{ id: "pod-0", instance: state.shared!.instance, host: "a", version: "1" },
-      ...{ weight: 1, leaseMs: 60_000, startedAt: new Date() },
+      id: "pod-0",
+      instance: state.shared!.instance,
+      host: "a",
+      version: "1",
+      weight: 1,
+      leaseMs: 60_000,
+      startedAt: new Date(),
     };
     await state.shared!.leases.join(replica);
   }
@@ -305,7 +312,8 @@ test("the command reports what it has done, and the state opens with one of the 
   const main = join(import.meta.dir, "..", "..", "..", "src", "main.ts");
   const rotate = () =>
     Bun.spawn([process.execPath, main, "rotate-key", "--data-dir", directory], {
-      ...{ stdout: "pipe", stderr: "pipe" },
+      stdout: "pipe",
+      stderr: "pipe",
       env: { PATH: process.env.PATH ?? "" },
     });
   const begunAt = performance.now();

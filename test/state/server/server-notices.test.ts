@@ -39,8 +39,13 @@ function heard(state: State): { readonly notices: Notice[]; end(): void } {
 }
 
 const self = (state: State) => ({
-  ...{ id: state.shared!.instance, instance: state.shared!.instance, host: "a", version: "1" },
-  ...{ weight: 1, leaseMs: 60_000, startedAt: new Date() },
+  id: state.shared!.instance,
+  instance: state.shared!.instance,
+  host: "a",
+  version: "1",
+  weight: 1,
+  leaseMs: 60_000,
+  startedAt: new Date(),
 });
 
 test("a replica hears of others' connectors, tasks and leases, and nothing of its own", async () => {

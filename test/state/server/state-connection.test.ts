@@ -77,7 +77,10 @@ test("a root certificate is used, and names are verified where requested", async
 test("user and password may contain any character, and a socket's directory may be the host", async () => {
   const config = await stateConnection("postgres://us%40er:p%3Aa%2Fss@db.internal/state%20one");
   expect(config).toMatchObject({
-    ...{ host: "db.internal", user: "us@er", password: "p:a/ss", database: "state one" },
+    host: "db.internal",
+    user: "us@er",
+    password: "p:a/ss",
+    database: "state one",
   });
   expect((await stateConnection("postgres:///state?host=/var/run/postgresql&user=me")).host).toBe(
     "/var/run/postgresql",

@@ -37,8 +37,13 @@ function storesOver({ database }: OpenDatabase) {
 
 function replica(id: string): ReplicaSelf {
   return {
-    ...{ id, instance: crypto.randomUUID(), host: id, version: "1.0.0" },
-    ...{ weight: 1, leaseMs: 60_000, startedAt: new Date() },
+    id,
+    instance: crypto.randomUUID(),
+    host: id,
+    version: "1.0.0",
+    weight: 1,
+    leaseMs: 60_000,
+    startedAt: new Date(),
   };
 }
 
@@ -49,7 +54,10 @@ function task(name: string) {
 
 function record(term: number) {
   return {
-    ...{ id: Bun.randomUUIDv7(), connectorId: "shop", runId: Bun.randomUUIDv7(), term },
+    id: Bun.randomUUIDv7(),
+    connectorId: "shop",
+    runId: Bun.randomUUIDv7(),
+    term,
     component: "Source" as const,
     status: { state: { realtime: { name: "\\u0000 'x'" } }, status: { heartbeat: {} } },
     createdAt: new Date(),

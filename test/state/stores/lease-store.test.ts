@@ -39,15 +39,22 @@ beforeEach(async () => {
 function leaseStore(latest = latestMigration()): LeaseStore {
   const { database } = open;
   return new LeaseStore({
-    ...{ database, patient: database, latestMigration: latest },
+    database,
+    patient: database,
+    latestMigration: latest,
     outdated: (error) => outdated.push(error),
   });
 }
 
 function replica(id: string, leaseMs = 60_000): ReplicaSelf {
   return {
-    ...{ id, instance: crypto.randomUUID(), host: `${id}.local`, version: "1.0.0" },
-    ...{ weight: 1, leaseMs, startedAt: new Date("2026-01-02T03:04:05.678Z") },
+    id,
+    instance: crypto.randomUUID(),
+    host: `${id}.local`,
+    version: "1.0.0",
+    weight: 1,
+    leaseMs,
+    startedAt: new Date("2026-01-02T03:04:05.678Z"),
   };
 }
 

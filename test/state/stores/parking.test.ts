@@ -13,21 +13,23 @@ const idOf = (n: number) => `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0
 function message(n: number, change: Partial<ParkedMessage> = {}): ParkedMessage {
   const body = Bun.zstdCompressSync(Buffer.from(`[{"id":${n},"v":"ä\\u0000"}]`));
   return {
-    ...{ id: idOf(n), schema: "public", table: "orders", hashes: [n, -2147483648], isWide: false },
-    ...{
-      places: [2n ** 100n + BigInt(n)],
-      firstRows: null,
-      versions: [1_700_000_000_000_000 + n],
-      isOfCopy: false,
-    },
-    ...{
-      bytes: 30,
-      keys: `[{"id":"9007199254740993"}]`,
-      rows: 1,
-      body: new Uint8Array(body),
-      firstLsn: "0/1",
-    },
-    ...{ committedAtMs: 1_700_000_000_000, cause: "refused", mayHaveArrived: false },
+    id: idOf(n),
+    schema: "public",
+    table: "orders",
+    hashes: [n, -2147483648],
+    isWide: false,
+    places: [2n ** 100n + BigInt(n)],
+    firstRows: null,
+    versions: [1_700_000_000_000_000 + n],
+    isOfCopy: false,
+    bytes: 30,
+    keys: `[{"id":"9007199254740993"}]`,
+    rows: 1,
+    body: new Uint8Array(body),
+    firstLsn: "0/1",
+    committedAtMs: 1_700_000_000_000,
+    cause: "refused",
+    mayHaveArrived: false,
     attempts: [{ at: "2026-01-02T03:04:05.678Z", status: 400, answer: 'no "x"' }],
     ...change,
   };

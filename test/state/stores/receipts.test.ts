@@ -194,9 +194,22 @@ for (const kind of databaseKinds) {
       const id = Bun.randomUUIDv7();
       const rowsOf = { places: [1n], firstRows: null, versions: [1] };
       const message: ParkedMessage = {
-        ...{ id, schema: "public", table: "orders", keys: "[]", hashes: [1], isWide: false, isOfCopy: false },
-        ...{ ...rowsOf, rows: 1, bytes: 1, body: new Uint8Array(1), firstLsn: "0/1", committedAtMs: 1 },
-        ...{ cause: "refused", attempts: [], mayHaveArrived: false },
+        id,
+        schema: "public",
+        table: "orders",
+        keys: "[]",
+        hashes: [1],
+        isWide: false,
+        isOfCopy: false,
+        ...rowsOf,
+        rows: 1,
+        bytes: 1,
+        body: new Uint8Array(1),
+        firstLsn: "0/1",
+        committedAtMs: 1,
+        cause: "refused",
+        attempts: [],
+        mayHaveArrived: false,
       };
       await state.parking.answer("discards", { kind: "park", messages: [message] }, null);
       await state.parked.discard("discards", { id }, "ann");

@@ -36,8 +36,10 @@ beforeEach(async () => {
   const { database } = open;
   connectors = new ConnectorStore(database, new Cipher(Buffer.alloc(32, 7)));
   leases = new LeaseStore({
-    ...{ database: open.shared!.forLeases, patient: database },
-    ...{ latestMigration: latestMigration(), outdated: () => {} },
+    database: open.shared!.forLeases,
+    patient: database,
+    latestMigration: latestMigration(),
+    outdated: () => {},
   });
 });
 afterEach(() => open[Symbol.asyncDispose]());

@@ -40,7 +40,11 @@ async function given(connectorId: string, term: number): Promise<void> {
 }
 
 const report = (connectorId: string, term: number, version: number, body = `"\\u0000 ${version}"`) => ({
-  ...{ connectorId, term, version, body, kind: "status" as const },
+  connectorId,
+  term,
+  version,
+  body,
+  kind: "status" as const,
 });
 
 test("others read what is new of each holder, and a holder nothing of its own", async () => {

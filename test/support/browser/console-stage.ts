@@ -25,7 +25,9 @@ export class ConsoleStage implements AsyncDisposable {
     resources.defer(() => rm(workingDirectory, { recursive: true, force: true }));
     const serve = (name: string, environment: Record<string, string>) =>
       ServiceProcess.start({
-        ...{ command, environment, workingDirectory },
+        command,
+        environment,
+        workingDirectory,
         dataDirectory: join(workingDirectory, name),
       });
     const service = resources.use(await serve("data", {}));

@@ -58,7 +58,8 @@ export function sleeper(server: PostgresServer, sink: object) {
 export const hook = (server: PostgresServer) => ({
   ...sleeper(server, {
     webhook: {
-      ...{ url: "http://127.0.0.1:9/hook", auth: { bearer: { token: secret } } },
+      url: "http://127.0.0.1:9/hook",
+      auth: { bearer: { token: secret } },
       headers: { static_: [{ name: "X-Api-Key", value: secret }] },
       retry: { max_retries: 7 },
     },

@@ -8,7 +8,9 @@ import type { Stage } from "./staged-service.ts";
 const runId = "0199c0de-0000-7000-8000-000000000000";
 const stepMs = stepSeconds * 1000;
 const aside = {
-  ...{ schema: "public", name: "orders", reason: "The column amount has another type at the source." },
+  schema: "public",
+  name: "orders",
+  reason: "The column amount has another type at the source.",
   commands: ['ALTER TABLE "public"."orders" ALTER COLUMN "amount" TYPE text;'],
 };
 const snapshot = {
@@ -85,8 +87,14 @@ export class ManyConnectors implements Stage {
   #progress() {
     const rows = this.#turn * 1_000;
     return {
-      ...{ rows_in: rows, rows_durable: rows, bytes_durable: rows * 90, requests: 0, snapshot },
-      ...{ lag_bytes: (this.#turn % 7) * 8_192, lag_seconds: this.#turn % 5, latency_ms: 12 },
+      rows_in: rows,
+      rows_durable: rows,
+      bytes_durable: rows * 90,
+      requests: 0,
+      snapshot,
+      lag_bytes: (this.#turn % 7) * 8_192,
+      lag_seconds: this.#turn % 5,
+      latency_ms: 12,
       resume_lsn: `0/${(0x1a2b3c + this.#turn).toString(16).toUpperCase()}`,
     };
   }
@@ -95,7 +103,9 @@ export class ManyConnectors implements Stage {
 function entry(id: string): Omit<GivenConnector, "status"> {
   const connection = { host: "db.example.com", port: 5432, user: "millrace", password: "***" };
   const known = {
-    ...{ id, name: null, disabled: false },
+    id,
+    name: null,
+    disabled: false,
     source: {
       postgres: {
         connection: { ...connection, database: `shop_${id}`, ssl_mode: "Require" },

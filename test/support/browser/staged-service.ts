@@ -32,7 +32,9 @@ export class StagedService implements AsyncDisposable {
     private readonly stage: Stage | null = null,
   ) {
     this.#server = Bun.serve({
-      ...{ hostname: "127.0.0.1", port: 0, idleTimeout: 0 },
+      hostname: "127.0.0.1",
+      port: 0,
+      idleTimeout: 0,
       fetch: (request) => this.#answer(request),
     });
   }
@@ -104,7 +106,11 @@ export class StagedService implements AsyncDisposable {
     const body = request.body ? await request.arrayBuffer() : null;
     try {
       return await fetch(this.target + pathname + search, {
-        ...{ method: request.method, headers, body, redirect: "manual", decompress: false },
+        method: request.method,
+        headers,
+        body,
+        redirect: "manual",
+        decompress: false,
         signal: request.signal,
       });
     } catch {

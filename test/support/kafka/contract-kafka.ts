@@ -41,7 +41,11 @@ const messageBytes = 2_000_000;
 
 function kindOf(name: string, isTransactional: boolean): SinkKind {
   return {
-    ...{ name, isTransactional, removesRows: false, takesRanges: true, asksForRows: true },
+    name,
+    isTransactional,
+    removesRows: false,
+    takesRanges: true,
+    asksForRows: true,
     async start(): Promise<SinkGround> {
       const cluster = await KafkaCluster.start({ listeners: ["PROXIED"] });
       let count = 0;

@@ -103,8 +103,11 @@ export class ParkingSession {
           this.set.parking.refuse(table, row, error);
         }
       },
-      ...{ addBoundary: () => {}, tookVersion: () => {}, seal: () => {} },
-      ...{ hasCapacity: true, untilCapacity: async () => {} },
+      addBoundary: () => {},
+      tookVersion: () => {},
+      seal: () => {},
+      hasCapacity: true,
+      untilCapacity: async () => {},
     };
     const from = { resumeLsn: lsn(1n), partial: null, lastVersion: this.lastVersion };
     for (const batch of batches([transaction(this.place, changes)], { from }))

@@ -24,18 +24,18 @@ export const relationOfT = relation("t", [
   ["v", 25, "text"],
 ]);
 const kafka = {
-  ...{ connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} },
+  connection: { brokers: ["127.0.0.1:1"] },
+  format: { native: {} },
+  topic_options: {},
   on_exhausted: { park: { max_messages: 3 } },
 };
 export const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
 const source = { connectorId: "rig", database: "shop", schema: "public", table: "t" };
 export const table: KafkaTable = {
   ...compileTable(relationOfT, settings.encoding.compile(relationOfT)),
-  ...{
-    key: null,
-    headers: new MessageHeaders(settings.messages, source),
-    queues: [new PartitionQueue("t", 0)],
-  },
+  key: null,
+  headers: new MessageHeaders(settings.messages, source),
+  queues: [new PartitionQueue("t", 0)],
 };
 export const tooLarge = new MillraceError("kafka_message_too_large", "too large");
 
@@ -73,8 +73,12 @@ export function parkingSetOver(
     { connectorId, sender, parking: { ...settings.parking, retryEveryMs } },
     { retrying: () => {}, warning: () => {}, commit, failed },
     {
-      ...{ place: { connectorId, store }, monotonic, nowMs: Date.now },
-      ...{ sleep: sleepOrThrow, add, taken },
+      place: { connectorId, store },
+      monotonic,
+      nowMs: Date.now,
+      sleep: sleepOrThrow,
+      add,
+      taken,
     },
   );
 }

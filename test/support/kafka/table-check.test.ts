@@ -35,7 +35,10 @@ function check({ changes, sent, isLoose = false, current, keys = {} }: Case) {
     const fields = { ...row(of, Number(what) || 0), _sm_version: version, _sm_deleted: what === "d" };
     const idempotencyKey = Buffer.from(keys[place] ?? `${of} ${what} ${version}`);
     return {
-      ...{ partition: 0, offset: BigInt(place), timestamp: 0n, key: Buffer.from(JSON.stringify({ id: of })) },
+      partition: 0,
+      offset: BigInt(place),
+      timestamp: 0n,
+      key: Buffer.from(JSON.stringify({ id: of })),
       value: what === "tombstone" ? null : Buffer.from(JSON.stringify(fields)),
       headers: what === "tombstone" ? [] : [["Idempotency-Key", idempotencyKey] as const],
     };

@@ -153,7 +153,12 @@ export class MemoryLeases {
     const { id, instance, host, version, weight, startedAt } = row.self;
     const held = this.#heldBy(instance);
     return {
-      ...{ id, instance, host, version, weight, startedAt },
+      id,
+      instance,
+      host,
+      version,
+      weight,
+      startedAt,
       seenAt: new Date(row.seenAt),
       isAlive: this.#isAlive(row),
       held: held.length,

@@ -47,7 +47,9 @@ function stateOf(initialized: boolean): LiveState {
 
 function begin({ request, term, createdAtMs, initialized }: ReplicaStart): LiveRun {
   const lease = {
-    ...{ term, createdAt: new Date(createdAtMs), state: stateOf(initialized) },
+    term,
+    createdAt: new Date(createdAtMs),
+    state: stateOf(initialized),
     mayRun: () => mayRun,
   };
   return LiveRun.under(lease, request);

@@ -62,7 +62,8 @@ export class ReplicaStage implements AsyncDisposable {
   async spawn(name: string, environment: Readonly<Record<string, string>> = {}): Promise<Replica> {
     const service = this.owned.use(
       await ServiceProcess.spawn({
-        ...{ command: this.command, workingDirectory: this.directory },
+        command: this.command,
+        workingDirectory: this.directory,
         dataDirectory: join(this.directory, name),
         environment: {
           DATABASE_URL: `postgres://postgres@127.0.0.1:${this.state.port}/postgres`,

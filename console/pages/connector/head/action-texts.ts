@@ -21,7 +21,9 @@ type Config = GivenConnector["connector"];
 export function actionText(command: ActionCommand, connector: Config, isAgain: boolean): ActionText {
   const { id } = connector;
   const text = (title: string, paragraphs: readonly string[], commands: readonly string[] = []) => ({
-    ...{ title: `${title} ${id}`, paragraphs, commands },
+    title: `${title} ${id}`,
+    paragraphs,
+    commands,
   });
   switch (command) {
     case "Start":

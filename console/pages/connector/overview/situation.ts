@@ -36,24 +36,28 @@ export function situationOf({ connector, status, isBehind }: KnownConnector): Si
     };
   if (health.failed)
     return {
-      ...{ tone: "bad", title: `Failed while ${lowerFirst(phase)}`, reason: health.failed.reason, commands },
+      tone: "bad",
+      title: `Failed while ${lowerFirst(phase)}`,
+      reason: health.failed.reason,
+      commands,
       advice: failureAdvice(connector, status),
     };
   if (health.retry)
     return {
-      ...{ tone: "bad", title: `${phase}: trying again, attempt ${health.retry.attempt}`, commands },
-      ...{ reason: health.retry.reason, advice: "It goes on by itself once the cause is gone." },
+      tone: "bad",
+      title: `${phase}: trying again, attempt ${health.retry.attempt}`,
+      commands,
+      reason: health.retry.reason,
+      advice: "It goes on by itself once the cause is gone.",
     };
   const warned = warningBeside((health.warning ?? health.skipped)?.reason, status);
   if (warned) return { ...told, tone: "warning", title: `${phase}, with a warning`, reason: warned };
   if (isBehind)
     return {
-      ...{
-        tone: "warning",
-        title: `Streaming changes, ${behindWords(progress?.lag_seconds ?? null)}`,
-        reason: null,
-        commands,
-      },
+      tone: "warning",
+      title: `Streaming changes, ${behindWords(progress?.lag_seconds ?? null)}`,
+      reason: null,
+      commands,
       advice: "The sink takes less than comes, or nothing. Doctor looks for the cause.",
     };
   const isCopying = state.snapshot !== undefined && copiesSeveral(progress);
@@ -91,7 +95,9 @@ function calm(connector: KnownConnector["connector"], { state }: ConnectorStatus
   }
   if (state.scheduled)
     return {
-      ...{ tone: "good", title: phase, reason: null },
+      tone: "good",
+      title: phase,
+      reason: null,
       advice: "Everything is copied. It is copied again at its time.",
     };
   const isGood = state.realtime || state.scheduled || state.complete;

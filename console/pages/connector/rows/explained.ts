@@ -43,8 +43,10 @@ export function moments({ open, deliveries }: Explanation): readonly Moment[] {
   const now = (open ?? []).map((request): Moment => {
     const answer = request.status ? `answered ${request.status}` : (request.error ?? "");
     return {
-      ...{ at: request.last_at ?? null, tone: request.state === "Retrying" ? "warning" : "busy" },
-      ...{ word: request.state.toLowerCase(), key: request.idempotency_key },
+      at: request.last_at ?? null,
+      tone: request.state === "Retrying" ? "warning" : "busy",
+      word: request.state.toLowerCase(),
+      key: request.idempotency_key,
       text: [operationOf(request.last_change?.op), attemptsOf(request.attempts), answer]
         .filter(Boolean)
         .join(", "),

@@ -63,7 +63,13 @@ export function treeView(
     const place = { position: at + 1, setSize: found.length };
     const ticked = taken === 0 ? "none" : taken === tables.length ? "all" : "some";
     const head: TreeRow = {
-      ...{ kind: "schema", key: JSON.stringify([name]), schema: name, ticked, isOpen, taken, tables: names },
+      kind: "schema",
+      key: JSON.stringify([name]),
+      schema: name,
+      ticked,
+      isOpen,
+      taken,
+      tables: names,
       ...place,
     };
     return isOpen
@@ -98,9 +104,17 @@ function tableRow(
   const hashed = listed.filter(({ action, hash }) => action !== "Exclude" && hash !== undefined).length;
   const isTaken = selection.hasTable(schema, table.name);
   return {
-    ...{ kind: "table", key: JSON.stringify([schema, table.name]), schema, table: table.name },
-    ...{ ticked: isTaken ? (leftOut > 0 ? "some" : "all") : "none" },
-    ...{ columns: table.columns.length, leftOut, hashed, hasHistory, position: index + 1, setSize },
+    kind: "table",
+    key: JSON.stringify([schema, table.name]),
+    schema,
+    table: table.name,
+    ticked: isTaken ? (leftOut > 0 ? "some" : "all") : "none",
+    columns: table.columns.length,
+    leftOut,
+    hashed,
+    hasHistory,
+    position: index + 1,
+    setSize,
   };
 }
 

@@ -19,7 +19,9 @@ type At = "/source/postgres/connection" | "/sink/postgres/connection";
 export function mainConnectionFields(at: At): FieldSpec[] {
   return [
     text(`${at}/host`, "Host", {
-      ...{ isFixed: true, width: 4, placeholder: "db.example.com" },
+      isFixed: true,
+      width: 4,
+      placeholder: "db.example.com",
       hint: "Or a whole address: postgres://user:password@host/database",
     }),
     number(`${at}/port`, "Port", { isFixed: true, width: 2 }),

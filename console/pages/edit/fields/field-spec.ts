@@ -65,30 +65,57 @@ interface TextOptions extends FieldOptions {
 }
 
 export const text = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
-  ...{ kind: "text", path, label, ...options },
+  kind: "text",
+  path,
+  label,
+  ...options,
 });
 export const number = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
-  ...{ kind: "number", path, label, ...options },
+  kind: "number",
+  path,
+  label,
+  ...options,
 });
 export const lines = (path: Pointer, label: string, options: TextOptions = {}): FieldSpec => ({
-  ...{ kind: "lines", path, label, ...options },
+  kind: "lines",
+  path,
+  label,
+  ...options,
 });
 export const secret = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
-  ...{ kind: "secret", isLong: false, path, label, ...options },
+  kind: "secret",
+  isLong: false,
+  path,
+  label,
+  ...options,
 });
 /** PEM text: a certificate, or a key. */
 export const pem = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
-  ...{ kind: "secret", isLong: true, path, label, ...options },
+  kind: "secret",
+  isLong: true,
+  path,
+  label,
+  ...options,
 });
 export const check = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
-  ...{ kind: "check", path, label, ...options },
+  kind: "check",
+  path,
+  label,
+  ...options,
 });
 export const presence = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
-  ...{ kind: "presence", blank: {}, path, label, ...options },
+  kind: "presence",
+  blank: {},
+  path,
+  label,
+  ...options,
 });
 
 export const keyPair = (path: Pointer, label: string, options: FieldOptions = {}): FieldSpec => ({
-  ...{ kind: "keyPair", path, label, ...options },
+  kind: "keyPair",
+  path,
+  label,
+  ...options,
 });
 
 /** `labels` has each word that the API takes. */
@@ -125,15 +152,13 @@ export function union<P extends Pointer>(
   { none, blanks = {}, rare = [], ...options }: UnionOptions = {},
 ): FieldSpec {
   return {
-    ...{
-      kind: "union",
-      path,
-      label,
-      choices: Object.entries<string>(labels),
-      none: none ?? null,
-      blanks,
-      rare,
-    },
+    kind: "union",
+    path,
+    label,
+    choices: Object.entries<string>(labels),
+    none: none ?? null,
+    blanks,
+    rare,
     ...options,
   };
 }

@@ -33,7 +33,8 @@ export const kafkaGroups: readonly GroupSpec[] = [
     isMain: true,
     fields: [
       lines("/sink/kafka/connection/brokers", "Brokers", {
-        ...{ isFixed: true, placeholder: "broker-1.example.com:9092" },
+        isFixed: true,
+        placeholder: "broker-1.example.com:9092",
         hint: "One a line, as host:port. The others are found by them.",
       }),
       choice(protocol, "Connection", {
@@ -69,7 +70,8 @@ export const kafkaGroups: readonly GroupSpec[] = [
       pem(`${auth}/ssl_key`, "Key of the client certificate", { ...withTls, hint: "PEM text." }),
       secret(`${auth}/ssl_key_password`, "Passphrase of the key", withTls),
       text(`${auth}/ssl_ca_location`, "File of root certificates", {
-        ...{ ...withTls, hint: "A path on the service's machine, instead of the text." },
+        ...withTls,
+        hint: "A path on the service's machine, instead of the text.",
       }),
       text(`${auth}/ssl_certificate_location`, "File of the client certificate", withTls),
       text(`${auth}/ssl_key_location`, "File of its key", withTls),
@@ -106,11 +108,14 @@ export const kafkaGroups: readonly GroupSpec[] = [
         hint: "Consumers with read_committed see each change once. Otherwise some come again after a crash.",
       }),
       text(`${transactions}/transactional_id`, "Transactional id", {
-        ...{ isFixed: true, ...staysOn, hint: "Left out: millrace- and the connector's id." },
+        isFixed: true,
+        ...staysOn,
+        hint: "Left out: millrace- and the connector's id.",
       }),
       number(`${transactions}/timeout_ms`, "Longest transaction (ms)", { width: 2, ...staysOn }),
       text("/sink/kafka/name", "Name of the replication", {
-        ...{ isFixed: true, hint: "Stands for the connector's id, where two services share a cluster." },
+        isFixed: true,
+        hint: "Stands for the connector's id, where two services share a cluster.",
       }),
     ],
   },
@@ -128,7 +133,9 @@ export const kafkaGroups: readonly GroupSpec[] = [
       number(`${park}/max_messages`, "Most messages set aside", { under: park, width: 2 }),
       number(`${park}/max_bytes`, "Most bytes of them", { under: park, width: 2 }),
       number(`${park}/retry_every_minutes`, "Send them again every (minutes)", {
-        ...{ under: park, width: 2, hint: "0: when somebody asks." },
+        under: park,
+        width: 2,
+        hint: "0: when somebody asks.",
       }),
     ],
   },
@@ -142,10 +149,16 @@ export const kafkaGroups: readonly GroupSpec[] = [
         Throughput: "Throughput",
       }),
       choice(`${config}/compression_type`, "Compression", {
-        ...{ Lz4: "LZ4", None: "None", Gzip: "Gzip", Snappy: "Snappy", Zstd: "Zstd" },
+        Lz4: "LZ4",
+        None: "None",
+        Gzip: "Gzip",
+        Snappy: "Snappy",
+        Zstd: "Zstd",
       }),
       choice(`${config}/acks`, "Acknowledged by", {
-        ...{ All: "All replicas", Leader: "The leader alone", None: "Nobody (refused)" },
+        All: "All replicas",
+        Leader: "The leader alone",
+        None: "Nobody (refused)",
       }),
       number(`${config}/linger_ms`, "Linger (ms)", { width: 2 }),
       number(`${config}/batch_size`, "Batch (bytes)", { width: 2 }),

@@ -42,7 +42,8 @@ export const sourceGroups: readonly GroupSpec[] = [
         { under: logical },
       ),
       number(`${logical}/retry_window_seconds`, "Retry for (seconds)", {
-        ...{ under: logical, width: 2 },
+        under: logical,
+        width: 2,
         hint: "0: 300. Then the run fails.",
       }),
       union(
@@ -50,7 +51,8 @@ export const sourceGroups: readonly GroupSpec[] = [
         "When to copy again",
         { rate: "At a fixed interval", cron: "At times of the day" },
         {
-          ...{ under: snapshot, none: "Never: copy once" },
+          under: snapshot,
+          none: "Never: copy once",
           blanks: { rate: { value: 1, unit: "Hour" }, cron: { expression: "0 3 * * *", timezone: "UTC" } },
         },
       ),

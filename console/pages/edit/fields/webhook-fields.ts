@@ -15,7 +15,8 @@ export const webhookGroups: readonly GroupSpec[] = [
     isMain: true,
     fields: [
       text("/sink/webhook/url", "URL", {
-        ...{ isFixed: true, placeholder: "https://api.example.com" },
+        isFixed: true,
+        placeholder: "https://api.example.com",
         hint: "Without user and password.",
       }),
       text("/sink/webhook/path_template", "Path", {
@@ -74,19 +75,23 @@ export const webhookGroups: readonly GroupSpec[] = [
     title: "Batches and pace",
     fields: [
       number("/sink/webhook/batch/max_batch_size", "Most rows in a request", {
-        ...{ width: 2, hint: "0: bytes alone count. 1: a bare object, no list." },
+        width: 2,
+        hint: "0: bytes alone count. 1: a bare object, no list.",
       }),
       number("/sink/webhook/batch/max_payload_bytes", "Most bytes in a request", { width: 2 }),
       number("/sink/webhook/max_in_flight", "Requests at once", { width: 2 }),
       number("/sink/webhook/request_timeout_ms", "For a request (ms)", { width: 2 }),
       number("/sink/webhook/rate_limit/max_requests_per_second", "Most requests a second", {
-        ...{ width: 2, hint: "0: unlimited." },
+        width: 2,
+        hint: "0: unlimited.",
       }),
       number("/sink/webhook/rate_limit/max_bytes_per_second", "Most bytes a second", {
-        ...{ width: 2, hint: "0: unlimited." },
+        width: 2,
+        hint: "0: unlimited.",
       }),
       number("/limits/cdc/flush_interval_ms", "Wait for more rows (ms)", {
-        ...{ width: 2, hint: "0: 100." },
+        width: 2,
+        hint: "0: 100.",
       }),
     ],
   },
@@ -114,7 +119,9 @@ export const webhookGroups: readonly GroupSpec[] = [
       number(`${park}/max_messages`, "Most messages set aside", { under: park, width: 2 }),
       number(`${park}/max_bytes`, "Most bytes of them", { under: park, width: 2 }),
       number(`${park}/retry_every_minutes`, "Send them again every (minutes)", {
-        ...{ under: park, width: 2, hint: "0: when somebody asks." },
+        under: park,
+        width: 2,
+        hint: "0: when somebody asks.",
       }),
     ],
   },

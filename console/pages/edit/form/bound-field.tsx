@@ -49,7 +49,9 @@ interface Bound<Kind extends FieldSpec["kind"]> {
 export function labelled(form: Form, field: FieldSpec) {
   const isFixed = form.isFixed(field);
   return {
-    ...{ name: field.path, label: field.label, error: form.problemAt(field.path) },
+    name: field.path,
+    label: field.label,
+    error: form.problemAt(field.path),
     hint: isFixed ? "It cannot change." : field.hint,
     isFixed,
   };

@@ -70,7 +70,14 @@ export function useFormState(api: Api, { draft: first, ...beginning }: Beginning
     [problems, draft, defaults],
   );
   const form: Form = {
-    ...{ ...beginning, stored, tag, draft, defaults, set, setKind, setDraft: replaceDraft },
+    ...beginning,
+    stored,
+    tag,
+    draft,
+    defaults,
+    set,
+    setKind,
+    setDraft: replaceDraft,
     rebase: (now, nowTag) => {
       setDraft(withPatch(now, mergePatchOf(stored ?? {}, draft)));
       setStored({ stored: now, tag: nowTag });

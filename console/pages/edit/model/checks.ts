@@ -42,7 +42,10 @@ function shownCheck(test: ValidateTest): ShownCheck {
   const texts = [reason, test.message].filter((text): text is string => Boolean(text));
   const details = texts.length > 0 ? texts : [found?.description ?? ""].filter(Boolean);
   return {
-    ...{ id: test.id, title: titleOf(test), tone, word },
+    id: test.id,
+    title: titleOf(test),
+    tone,
+    word,
     details: [...new Set(details)],
     commands: wantsSomething ? commands : [],
   };

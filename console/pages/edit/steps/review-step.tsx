@@ -165,8 +165,11 @@ function Shown({ form, patch }: { readonly form: Form; readonly patch: JsonObjec
   const clone =
     form.isNew && form.secretsOf !== null ? `?clone_from=${encodeURIComponent(form.secretsOf)}` : "";
   const curl = curlOf({
-    ...{ method: patch ? "PATCH" : "POST", url: `${location.origin}/api/v1/connectors/${id}${clone}` },
-    ...{ body: withPlaceholders(body, shown), signIn: signIn(), headers: conditionOf(form) },
+    method: patch ? "PATCH" : "POST",
+    url: `${location.origin}/api/v1/connectors/${id}${clone}`,
+    body: withPlaceholders(body, shown),
+    signIn: signIn(),
+    headers: conditionOf(form),
   });
   return (
     <section class="card groups" aria-label="For the command line">

@@ -103,8 +103,10 @@ type Serde = Static<typeof SerdeSchema>;
 // --- formats ---------------------------------------------------------------------------------
 
 const schemas = formatSchemas({
-  ...{ serdeRequest: SerdeRequestSchema, serde: SerdeSchema },
-  ...{ headersRequest: Type.Optional(DebeziumHeadersRequestSchema), headers: DebeziumHeadersSchema },
+  serdeRequest: SerdeRequestSchema,
+  serde: SerdeSchema,
+  headersRequest: Type.Optional(DebeziumHeadersRequestSchema),
+  headers: DebeziumHeadersSchema,
   tombstones:
     "After the message of a DELETE, send its key with a null value, so that compaction removes the key. Left out: true.",
   description: "`native` (also `supermetal`), or `debezium`.",

@@ -43,7 +43,11 @@ const knownProperties: readonly KnownProperty[] = [
   setting("batch.size", "batch_size"),
   setting("client.id", "client_id"),
   setting("compression.type compression.codec", "compression_type", {
-    ...{ none: "None", gzip: "Gzip", snappy: "Snappy", lz4: "Lz4", zstd: "Zstd" },
+    none: "None",
+    gzip: "Gzip",
+    snappy: "Snappy",
+    lz4: "Lz4",
+    zstd: "Zstd",
   }),
   setting("enable.idempotence", "enable_idempotence", { true: true, false: false }),
   setting("linger.ms queue.buffering.max.ms", "linger_ms"),

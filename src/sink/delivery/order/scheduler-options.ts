@@ -47,11 +47,18 @@ export function schedulerOptions(
   places?: AttemptPlaces,
 ): SchedulerOptions {
   return {
-    ...{ retry, retriesExhausted, maxInFlight },
+    retry,
+    retriesExhausted,
+    maxInFlight,
     maxBytes: maxUndeliveredBytes,
     maxRequests: maxUndeliveredRequests,
     maxRows: maxBufferedRows,
     maxRetryingPerTable,
-    ...{ monotonic, sleep, random, undeliverable, watch, places },
+    monotonic,
+    sleep,
+    random,
+    undeliverable,
+    watch,
+    places,
   };
 }

@@ -15,7 +15,11 @@ export function entryOf(request: OutgoingRequest): ParkedEntry {
     for (const hash of hashes) firstRows.getOrInsert(hash, row);
   });
   return {
-    ...{ id, schema, table, isWide, bytes: body.length },
+    id,
+    schema,
+    table,
+    isWide,
+    bytes: body.length,
     hashes: [...new Set(touches)],
     firstRows: rows.length > 1 ? [...firstRows.values()] : null,
     places: rowMarks ? rows.map(({ place }) => place) : [0n],
@@ -30,7 +34,8 @@ export async function messageOf(
   const { rows, position, rowMarks } = request;
   return {
     ...entryOf(request),
-    ...{ rows, ...facts },
+    rows,
+    ...facts,
     keys: rowMarks ? rowKeys(request as RowsRequest) : "[]",
     versions: rowMarks?.versions ?? [0],
     body: await Bun.zstdCompress(wholeBody(request.body)),

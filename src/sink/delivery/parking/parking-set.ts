@@ -56,10 +56,25 @@ export function parkingSet(
   const share = Math.max(1, Math.floor(maxInFlight * retryShare));
   const mostWaiting = Math.min(share, maxInFlight - 1);
   const parking = new Parking({
-    ...{ store, connectorId, parksRefused, limits, mostWaiting, monotonic, changed, waitsForCheckpoint },
+    store,
+    connectorId,
+    parksRefused,
+    limits,
+    mostWaiting,
+    monotonic,
+    changed,
+    waitsForCheckpoint,
   });
   const retry = new ParkedRetry({
-    ...{ entries: parking.entries, store, attempt, watch, places, policy, monotonic, sleep, random },
+    entries: parking.entries,
+    store,
+    attempt,
+    watch,
+    places,
+    policy,
+    monotonic,
+    sleep,
+    random,
     stored: (id) => parking.stored(id),
     maxInFlight: Math.min(mostRetries, share),
     everyMs: retryEveryMs,

@@ -65,11 +65,18 @@ function partOf(request: RowsRequest, rows: readonly number[], places: readonly 
   const { commitLsns, steps, versions } = rowMarks;
   return {
     ...request,
-    ...{ body, touches, rows: rows.length, idempotencyKey: partKey(request.idempotencyKey, rows) },
+    body,
+    touches,
+    rows: rows.length,
+    idempotencyKey: partKey(request.idempotencyKey, rows),
     ...(receiptRows ? { receiptRows: receiptRows.part(rows) } : {}),
     rowMarks: {
-      ...{ ...rowMarks, ends, touchEnds },
-      ...{ commitLsns: of(commitLsns), steps: of(steps), versions: of(versions) },
+      ...rowMarks,
+      ends,
+      touchEnds,
+      commitLsns: of(commitLsns),
+      steps: of(steps),
+      versions: of(versions),
     },
   };
 }

@@ -22,7 +22,9 @@ export function openRequests(
     const state = trial ? "Retrying" : waits > 0 || i > 0 ? "Waiting" : "Sending";
     const change = part.receiptRows && lastChange(part.receiptRows, digest);
     return {
-      ...{ idempotency_key: part.idempotencyKey, state, attempts: trial?.attempts ?? 0 },
+      idempotency_key: part.idempotencyKey,
+      state,
+      attempts: trial?.attempts ?? 0,
       ...(trial ? { first_at: timeText(trial.firstAtMs), last_at: timeText(trial.lastAtMs) } : {}),
       ...(trial && trial.status > 0 ? { status: trial.status } : {}),
       ...(trial?.error ? { error: trial.error } : {}),

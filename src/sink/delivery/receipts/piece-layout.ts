@@ -32,23 +32,27 @@ export function layout(buffer: ArrayBuffer, { receipts, runs, rows, ordinals, ke
   const shorts = (count: number) => new Uint16Array(buffer, place(count, 2), count);
   const bytes = (count: number) => new Uint8Array(buffer, place(count, 1), count);
   return {
-    ...{ firstAt: floats(receipts), lastAt: floats(receipts), runTime: floats(runs), runLsn: longs(runs) },
+    firstAt: floats(receipts),
+    lastAt: floats(receipts),
+    runTime: floats(runs),
+    runLsn: longs(runs),
     offsets: floats(ordinals),
-    ...{
-      receiptRows: words(receipts),
-      receiptRuns: words(receipts),
-      ms: words(receipts),
-      attempts: words(receipts),
-    },
-    ...{ runRows: words(runs), hashes: words(rows), ordinals: words(ordinals), partitions: words(ordinals) },
-    ...{ table: shorts(receipts), status: shorts(receipts), checks: shorts(rows) },
-    ...{
-      outcome: bytes(receipts),
-      kind: bytes(receipts),
-      marks: bytes(rows),
-      keys: bytes(keys * keyBytes),
-      names: bytes(names),
-    },
+    receiptRows: words(receipts),
+    receiptRuns: words(receipts),
+    ms: words(receipts),
+    attempts: words(receipts),
+    runRows: words(runs),
+    hashes: words(rows),
+    ordinals: words(ordinals),
+    partitions: words(ordinals),
+    table: shorts(receipts),
+    status: shorts(receipts),
+    checks: shorts(rows),
+    outcome: bytes(receipts),
+    kind: bytes(receipts),
+    marks: bytes(rows),
+    keys: bytes(keys * keyBytes),
+    names: bytes(names),
   };
 }
 

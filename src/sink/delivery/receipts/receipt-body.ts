@@ -66,8 +66,12 @@ function* decodePiece(buffer: ArrayBuffer): Generator<Receipt> {
     topic?: string,
   ])[];
   const shared = {
-    ...{ hashes: lists.hashes, checks: lists.checks, marks: lists.marks },
-    ...{ runRows: lists.runRows, runLsns: lsnsOf(lists), runTimesUs: timesOf(lists) },
+    hashes: lists.hashes,
+    checks: lists.checks,
+    marks: lists.marks,
+    runRows: lists.runRows,
+    runLsns: lsnsOf(lists),
+    runTimesUs: timesOf(lists),
   };
   const steps = new OffsetSteps();
   let atMs = 0;
@@ -82,11 +86,16 @@ function* decodePiece(buffer: ArrayBuffer): Generator<Receipt> {
     const places = areMessages ? placesOf(lists, i, firstOrdinal, steps) : { ordinals: null };
     const { ordinals } = places;
     yield {
-      ...{ schema, table, ...(topic === undefined ? {} : { topic }) },
+      schema,
+      table,
+      ...(topic === undefined ? {} : { topic }),
       key: (kind & hasKey) === 0 ? null : uuidText(lists.keys, keyBytes * key++),
       outcome: outcomes[lists.outcome[i]!] as Outcome,
-      ...{ attempts: lists.attempts[i]!, status: lists.status[i]!, ms: lists.ms[i]! },
-      ...{ firstAtMs: atMs, lastAtMs: atMs + lists.lastAt[i]! },
+      attempts: lists.attempts[i]!,
+      status: lists.status[i]!,
+      ms: lists.ms[i]!,
+      firstAtMs: atMs,
+      lastAtMs: atMs + lists.lastAt[i]!,
       rows: { lists: shared, first, count, firstRun, runs, ...(topic === undefined ? { ordinals } : places) },
     };
     first += count;

@@ -127,7 +127,9 @@ export function begunRecord({ resumeLsn, partial, lastVersion, log }: Checkpoint
     checkpoint: { resumeLsn, partial, lastVersion },
     log: log ?? null,
     origin: { lsn: resumeLsn, version: lastVersion },
-    ...{ windowEnds: [], reached: null, versionSteps: [] },
+    windowEnds: [],
+    reached: null,
+    versionSteps: [],
     ...noTables,
   };
 }

@@ -120,7 +120,11 @@ export class TransactionCounts {
     const { commitTimeUs, commitLsn } = begun;
     key.addRow(new Uint8Array(), new TupleView(), [], { commitTimeUs, ordinal: 0, part });
     return {
-      ...{ schema, table, rows: 0, barrier: false, metadata },
+      schema,
+      table,
+      rows: 0,
+      barrier: false,
+      metadata,
       body: new TextEncoder().encode(isBare ? json : `[${json}]`),
       idempotencyKey: key.finish(),
       // The end of a transaction is sent after its beginning. Transactions need not wait for each other.

@@ -152,13 +152,21 @@ async function readFrom(
   records: CommittedRecords,
 ): Promise<bigint> {
   const wanted = {
-    ...{ partition, currentLeaderEpoch: -1, fetchOffset },
-    ...{ lastFetchedEpoch: -1, partitionMaxBytes: fetchBytes },
+    partition,
+    currentLeaderEpoch: -1,
+    fetchOffset,
+    lastFetchedEpoch: -1,
+    partitionMaxBytes: fetchBytes,
   };
   const topics = [{ topicId: checkpointTopic, partitions: [wanted] }];
   const answer = await fetchV12.api.async(
     connection,
-    ...([fetchWaitMs, 1, fetchBytes, readUncommitted, 0, -1] as const),
+    fetchWaitMs,
+    1,
+    fetchBytes,
+    readUncommitted,
+    0,
+    -1,
     topics,
     [],
     "",

@@ -82,7 +82,11 @@ export async function readCluster(
       },
       brokers: brokers.map(({ host, port }) => ({ host, port })),
       checkpoints: topics[0] ?? {
-        ...{ name: checkpointTopic, presence: "missing", replicas: 0, mayRead: null, mayWrite: null },
+        name: checkpointTopic,
+        presence: "missing",
+        replicas: 0,
+        mayRead: null,
+        mayWrite: null,
       },
       topics: known.topics,
       brokerSettings: brokerSettings.get(String(nodeId)) ?? null,

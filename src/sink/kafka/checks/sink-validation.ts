@@ -136,9 +136,15 @@ async function ask(
   const { auth, config: producer } = sink.connection;
   const sasl = saslOf(auth);
   const cluster = new Cluster({
-    ...{ brokers, clientId: producer.client_id ?? "millrace-validation", tls, sasl, resolver },
-    ...{ connectTimeoutMs: answerMs, requestTimeoutMs: answerMs },
-    ...{ metadataAgeMs: Number.POSITIVE_INFINITY, monotonic: () => performance.now() },
+    brokers,
+    clientId: producer.client_id ?? "millrace-validation",
+    tls,
+    sasl,
+    resolver,
+    connectTimeoutMs: answerMs,
+    requestTimeoutMs: answerMs,
+    metadataAgeMs: Number.POSITIVE_INFINITY,
+    monotonic: () => performance.now(),
   });
   const limit = by(dueMs.facts);
   try {

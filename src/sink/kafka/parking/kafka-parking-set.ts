@@ -65,7 +65,15 @@ export class KafkaParkingSet implements ParkingAtCommit {
     // With transactions the record says what was sent again.
     const waitsForCheckpoint = taken !== null;
     this.parking = new KafkaParking({
-      ...{ connectorId, store, settings, refused, monotonic, nowMs, changed, failed, waitsForCheckpoint },
+      connectorId,
+      store,
+      settings,
+      refused,
+      monotonic,
+      nowMs,
+      changed,
+      failed,
+      waitsForCheckpoint,
     });
     const { initialBackoffMs, maxBackoffMs } = sender;
     this.retry = new ParkedRetry({
@@ -79,7 +87,10 @@ export class KafkaParkingSet implements ParkingAtCommit {
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,
       everyMs: settings.retryEveryMs,
-      ...{ monotonic, sleep, random: Math.random, failed },
+      monotonic,
+      sleep,
+      random: Math.random,
+      failed,
     });
     this.parking.retry = this.retry;
   }

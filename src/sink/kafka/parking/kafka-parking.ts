@@ -181,7 +181,11 @@ export class KafkaParking {
     const position = row.position();
     const firstLsn = position ? formatLsn(position.commitLsn) : null;
     const message = Bun.zstdCompress(body).then((compressed) => ({
-      ...{ ...entry, ...facts, replaces, firstLsn, committedAtMs: Math.floor(commitTimeUs / 1_000) },
+      ...entry,
+      ...facts,
+      replaces,
+      firstLsn,
+      committedAtMs: Math.floor(commitTimeUs / 1_000),
       body: new Uint8Array(compressed),
     }));
     const refusedName = refused.isEmpty ? null : rowsName;
@@ -234,9 +238,15 @@ function hashesOf({ identity, touches }: PlannedRow): readonly number[] {
 function entryOf({ relation }: KafkaTable, row: PlannedRow, id: string, bytes: number): ParkedEntry {
   const hashes = [...new Set(hashesOf(row))];
   return {
-    ...{ id, schema: relation.schema, table: relation.name, hashes, bytes },
-    ...{ places: [pointOf(row).place], firstRows: null },
-    ...{ isWide: hashes.length === 0, isOfCopy: row.context.snapshot },
+    id,
+    schema: relation.schema,
+    table: relation.name,
+    hashes,
+    bytes,
+    places: [pointOf(row).place],
+    firstRows: null,
+    isWide: hashes.length === 0,
+    isOfCopy: row.context.snapshot,
   };
 }
 

@@ -206,8 +206,11 @@ export class ProducerLog {
     }
     this.#dirty.clear();
     const round: Round = {
-      ...{ batches, isCommit, after: this.#after },
-      ...{ bytes: this.#bytes, messages: this.#messages },
+      batches,
+      isCommit,
+      after: this.#after,
+      bytes: this.#bytes,
+      messages: this.#messages,
       done: Promise.withResolvers<void>(),
     };
     this.#bytes = 0;

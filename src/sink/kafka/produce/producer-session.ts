@@ -54,12 +54,19 @@ export class ProducerSession {
     const cluster = new Cluster({
       brokers: connection.brokers,
       clientId: connection.config.client_id ?? `millrace-${settings.connectorId}`,
-      ...{ tls: await tlsOf(connection.auth), sasl: saslOf(connection.auth) },
-      ...{ connectTimeoutMs, requestTimeoutMs: settings.requestTimeoutMs },
-      ...{ metadataAgeMs: settings.metadataAgeMs, monotonic, resolver: new AddressResolver("default") },
+      tls: await tlsOf(connection.auth),
+      sasl: saslOf(connection.auth),
+      connectTimeoutMs,
+      requestTimeoutMs: settings.requestTimeoutMs,
+      metadataAgeMs: settings.metadataAgeMs,
+      monotonic,
+      resolver: new AddressResolver("default"),
     });
     const producer = new TransactionalProducer(cluster, {
-      ...{ ...this.#patience, transactionalId, nowMs, timeoutMs: settings.transactionTimeoutMs },
+      ...this.#patience,
+      transactionalId,
+      nowMs,
+      timeoutMs: settings.transactionTimeoutMs,
     });
     const sender = new RoundSender(cluster, producer, { ...settings.sender, ...tools }, this.events);
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };

@@ -47,8 +47,13 @@ export class KafkaReceipts {
     const { book } = this.keeping;
     this.staged = isTransactional
       ? new StagedReceipts({
-          ...{ gathered: this.#gathered, book, record: this.record, log },
-          ...{ newId: () => Bun.randomUUIDv7(), nowMs: place.nowMs, monotonic },
+          gathered: this.#gathered,
+          book,
+          record: this.record,
+          log,
+          newId: () => Bun.randomUUIDv7(),
+          nowMs: place.nowMs,
+          monotonic,
         })
       : null;
   }

@@ -99,8 +99,16 @@ function receiptOf(
   const offsets = queues.map(({ offsets }, row) => offsets.of(numbers[row]!));
   return [
     {
-      ...{ schema, table, topic, key: null, outcome: "delivered", attempts: 1, status: 0 },
-      ...{ ms, firstAtMs: atMs, lastAtMs: atMs },
+      schema,
+      table,
+      topic,
+      key: null,
+      outcome: "delivered",
+      attempts: 1,
+      status: 0,
+      ms,
+      firstAtMs: atMs,
+      lastAtMs: atMs,
       rows: { ...rows, partitions, offsets },
     },
   ];

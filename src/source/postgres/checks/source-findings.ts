@@ -89,7 +89,8 @@ export function judgeClock(sourceMs: number, beforeMs: number, afterMs: number):
   if (Math.abs(offsetMs) < maxOffsetMs) return fine("clock", "The source's clock and this machine's agree.");
   const [seconds, way] = [(Math.abs(offsetMs) / 1000).toFixed(1), offsetMs > 0 ? "ahead of" : "behind"];
   return {
-    ...{ about: "clock", severity: "warning" },
+    about: "clock",
+    severity: "warning",
     finding:
       `The source's clock is ${seconds} s ${way} this machine's: lag_seconds and latencies are wrong by that, and a receiver that ` +
       "checks webhook-timestamp may refuse what this machine signs. Let both keep the time of the network.",

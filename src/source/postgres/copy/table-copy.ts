@@ -101,7 +101,12 @@ export async function* readAsOf(
   // While nobody asks for a chunk, the server rightly waits for us.
   let isClientBusy = false;
   using _watch = watchSession({
-    ...{ connection, side: "source", client, permits, isClientBusy: () => isClientBusy, signal },
+    connection,
+    side: "source",
+    client,
+    permits,
+    isClientBusy: () => isClientBusy,
+    signal,
   });
   try {
     await liftTransactionTimeout(client);

@@ -9,8 +9,15 @@ const change = { lsn: "0/1F3A208", committed_at: at, op: "u" } as const;
 
 test("what is on its way comes first, then what was, the newest first", () => {
   const explanation: Explanation = {
-    ...{ schema: "public", name: "orders", key: { id: 7 }, state: "Retrying", summary: "" },
-    ...{ last_change: change, durable: false, parked: [], receipts: { hours: 24, since: at } },
+    schema: "public",
+    name: "orders",
+    key: { id: 7 },
+    state: "Retrying",
+    summary: "",
+    last_change: change,
+    durable: false,
+    parked: [],
+    receipts: { hours: 24, since: at },
     open: [
       {
         idempotency_key: "k2",
@@ -24,15 +31,13 @@ test("what is on its way comes first, then what was, the newest first", () => {
     ],
     deliveries: [
       {
-        ...{
-          idempotency_key: "k1",
-          at,
-          status: 200,
-          ms: 12,
-          outcome: "delivered",
-          attempts: 1,
-          first_at: at,
-        },
+        idempotency_key: "k1",
+        at,
+        status: 200,
+        ms: 12,
+        outcome: "delivered",
+        attempts: 1,
+        first_at: at,
         change: { ...change, op: "c" },
       },
     ],
@@ -47,12 +52,27 @@ test("what is on its way comes first, then what was, the newest first", () => {
 test("a message in Kafka shows where it is", () => {
   const kafka = { topic: "shop.orders", partition: 2, offset: 17 };
   const message = {
-    ...{ idempotency_key: null, at, status: null, ms: 4, outcome: "delivered" as const, attempts: 1 },
-    ...{ first_at: at, change, kafka },
+    idempotency_key: null,
+    at,
+    status: null,
+    ms: 4,
+    outcome: "delivered" as const,
+    attempts: 1,
+    first_at: at,
+    change,
+    kafka,
   };
   const explanation: Explanation = {
-    ...{ schema: "public", name: "orders", key: { id: 7 }, state: "Delivered", summary: "" },
-    ...{ last_change: change, durable: true, parked: [], receipts: { hours: 24, since: at }, open: [] },
+    schema: "public",
+    name: "orders",
+    key: { id: 7 },
+    state: "Delivered",
+    summary: "",
+    last_change: change,
+    durable: true,
+    parked: [],
+    receipts: { hours: 24, since: at },
+    open: [],
     deliveries: [message, { ...message, kafka: { ...kafka, offset: null } }],
   };
   expect(moments(explanation).map(({ text }) => text)).toEqual([

@@ -23,7 +23,9 @@ export function given(options: Given = {}): KnownConnector {
   const sink = toWebhook ? { webhook } : { postgres: { connection } };
   const entry = {
     connector: { id, source: { postgres: { connection, replication_type } }, sink },
-    ...{ status, run_id: "019af9a0-0000-7000-8000-000000000000", created_at: "2026-01-01T00:00:00.000Z" },
+    status,
+    run_id: "019af9a0-0000-7000-8000-000000000000",
+    created_at: "2026-01-01T00:00:00.000Z",
   };
   return knownConnector(entry, undefined);
 }

@@ -28,7 +28,11 @@ import type { Task } from "../../../../src/connector/task.ts";
 import { given } from "./given.ts";
 
 const table = (name: string, state: TableState, schema = "public"): TableStatus => ({
-  ...{ schema, name, state, rows_in: 0, history: false },
+  schema,
+  name,
+  state,
+  rows_in: 0,
+  history: false,
 });
 
 describe("tables", () => {
@@ -96,7 +100,12 @@ describe("tasks", () => {
     Snapshot: { database: "d", schema: "s", name: "t", truncate: false, force_parallel: false },
   };
   const task = (id: string, more: Partial<Task> = {}): Task => ({
-    ...{ id, state: "Pending" as const, spec, created_at: "2026-01-01T00:00:00Z", attempt: 0, ...more },
+    id,
+    state: "Pending" as const,
+    spec,
+    created_at: "2026-01-01T00:00:00Z",
+    attempt: 0,
+    ...more,
   });
   const now = Date.parse("2026-01-01T00:00:00Z");
   const { status } = given();
@@ -136,14 +145,12 @@ test("the history is told by runs, newest first; what comes late stands with its
   const first = "019af9a0-0000-7000-8000-000000000000";
   const second = "019af9a1-0000-7000-8000-000000000000";
   const entry = (id: string, run_id: string, status: HistoryEntry["status"]): HistoryEntry => ({
-    ...{
-      id,
-      run_id,
-      status,
-      connector_id: "orders",
-      component: "Source",
-      created_at: "2026-01-01T00:00:00Z",
-    },
+    id,
+    run_id,
+    status,
+    connector_id: "orders",
+    component: "Source",
+    created_at: "2026-01-01T00:00:00Z",
   });
   const runs = runsOf([
     entry("1", first, { state: { start: {} }, status: { start: {} } }),
@@ -158,7 +165,11 @@ test("the history is told by runs, newest first; what comes late stands with its
 
 test("copies that follow each other are one step of the history, but not those with something to say", () => {
   const copy = (id: string, status: HistoryEntry["status"]["status"] = { heartbeat: {} }): HistoryEntry => ({
-    ...{ id, connector_id: "orders", run_id: "r", component: "Source", created_at: "2026-01-01T00:00:00Z" },
+    id,
+    connector_id: "orders",
+    run_id: "r",
+    component: "Source",
+    created_at: "2026-01-01T00:00:00Z",
     status: { state: { snapshot: { name: `public.${id}` } }, status },
   });
   const kinds = (entries: HistoryEntry[]) =>
@@ -171,13 +182,11 @@ test("copies that follow each other are one step of the history, but not those w
 
 test("the same failure, met again and again, is one step of the history", () => {
   const retry = (id: string, attempt: number, reason: string, sub_state = "connect"): HistoryEntry => ({
-    ...{
-      id,
-      connector_id: "orders",
-      run_id: "r",
-      component: "Connector",
-      created_at: "2026-01-01T00:00:00Z",
-    },
+    id,
+    connector_id: "orders",
+    run_id: "r",
+    component: "Connector",
+    created_at: "2026-01-01T00:00:00Z",
     status: { state: { initialize: { sub_state, commands: [] } }, status: { retry: { attempt, reason } } },
   });
   const away = [
@@ -195,7 +204,11 @@ test("the same failure, met again and again, is one step of the history", () => 
 
 test("the doctor's worst findings come first", () => {
   const finding = (severity: Diagnosis["severity"]): Diagnosis => ({
-    ...{ connector: "orders", about: "sink", severity, finding: severity, commands: [] },
+    connector: "orders",
+    about: "sink",
+    severity,
+    finding: severity,
+    commands: [],
   });
   const findings = [finding("ok"), finding("warning"), finding("failed")];
   expect(worstFirst(findings).map(({ severity }) => severity)).toEqual(["failed", "warning", "ok"]);

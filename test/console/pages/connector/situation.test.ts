@@ -13,9 +13,15 @@ import { given } from "./given.ts";
 
 const realtime = { realtime: { name: "slot" } };
 const progress: RunProgress = {
-  ...{ rows_in: 1_500, rows_durable: 1_400, bytes_durable: 2_000_000, requests: 0 },
+  rows_in: 1_500,
+  rows_durable: 1_400,
+  bytes_durable: 2_000_000,
+  requests: 0,
   snapshot: { tables: 3, tables_done: 2, rows: 10, bytes: 10, estimated_rows: 20 },
-  ...{ lag_bytes: 0, lag_seconds: 0, latency_ms: 12, resume_lsn: "0/1" },
+  lag_bytes: 0,
+  lag_seconds: 0,
+  latency_ms: 12,
+  resume_lsn: "0/1",
 };
 const at = "2026-01-01T00:00:00Z";
 const situation = (status: ConnectorStatus) => situationOf(given({ status }));
@@ -46,12 +52,16 @@ describe("the situation", () => {
 
   test("tells apart what the warning says of tables that are set aside", () => {
     const tables = ["a", 'B "b"', "c", "d"].map((name, index) => ({
-      ...{ schema: "public", name, reason: `Why $& ${name}.` },
-      ...{ commands: index === 0 ? ["alter table x", "drop view y"] : [], since: index === 1 ? null : 1n },
+      schema: "public",
+      name,
+      reason: `Why $& ${name}.`,
+      commands: index === 0 ? ["alter table x", "drop view y"] : [],
+      since: index === 1 ? null : 1n,
     }));
     // In the status each statement has its end.
     const shown = tables.map(({ since: _, commands, ...table }) => ({
-      ...{ ...table, commands: commands.map((command) => `${command};`) },
+      ...table,
+      commands: commands.map((command) => `${command};`),
     }));
     const told = describeSetAside(tables as unknown as Parameters<typeof describeSetAside>[0]);
     const warning = (reason: string) =>
@@ -69,7 +79,8 @@ describe("the situation", () => {
     expect(warning(`${changed("a")} ${told}`).reason).toBeNull();
     expect(warning(`${changed("a")} ${changed("other")} ${told}`).reason).toBe(changed("other"));
     expect(warning(`${told}`)).toMatchObject({
-      ...{ tone: "warning", reason: null },
+      tone: "warning",
+      reason: null,
       title: "Streaming changes, but 4 tables wait for you",
     });
   });

@@ -5,8 +5,14 @@ import { replicaRows } from "../../../../console/pages/service/replica-rows.ts";
 import type { Replica } from "../../../../src/connector/service-report.ts";
 
 const replica = (id: string, change: Partial<Replica> = {}): Replica => ({
-  ...{ id, host: "h", version: "1.2.0", alive: true, weight: 1, connectors: 0 },
-  ...{ started_at: "2026-01-01T00:00:00.000Z", seen_at: "2026-01-01T00:00:00.000Z" },
+  id,
+  host: "h",
+  version: "1.2.0",
+  alive: true,
+  weight: 1,
+  connectors: 0,
+  started_at: "2026-01-01T00:00:00.000Z",
+  seen_at: "2026-01-01T00:00:00.000Z",
   ...change,
 });
 const rows = (ours: string, ...replicas: Replica[]) => replicaRows({ replicas, this: ours });

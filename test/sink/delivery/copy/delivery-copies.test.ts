@@ -49,8 +49,13 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
   const copied = new Map(isCopied ? [[name, { identity: "", lsn: lsn(1n) }]] : []);
   const record = {
     checkpoint: { resumeLsn: lsn(1n), partial: null, lastVersion: 1n },
-    ...{ log: null, origin: { lsn: lsn(1n), version: 1n }, windowEnds: [], reached: null, versionSteps: [] },
-    ...{ ...noTables, copied },
+    log: null,
+    origin: { lsn: lsn(1n), version: 1n },
+    windowEnds: [],
+    reached: null,
+    versionSteps: [],
+    ...noTables,
+    copied,
   };
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0, 0);
   const filter = { sends: (operation: RowOperation) => operation !== skipped };
@@ -62,10 +67,16 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
       return await receiver.answer();
     },
     {
-      ...{ retriesExhausted: "webhook_retries_exhausted", maxInFlight: 8, maxRetryingPerTable: 1 },
+      retriesExhausted: "webhook_retries_exhausted",
+      maxInFlight: 8,
+      maxRetryingPerTable: 1,
       retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
-      ...{ maxBytes: 1e6, maxRequests: 40, maxRows: 1e6 },
-      ...{ monotonic: () => 0, sleep: async () => {}, random: () => 0 },
+      maxBytes: 1e6,
+      maxRequests: 40,
+      maxRows: 1e6,
+      monotonic: () => 0,
+      sleep: async () => {},
+      random: () => 0,
     },
     { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
   );
@@ -89,8 +100,10 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
   const answers = new Map<number, PromiseWithResolvers<unknown>>();
   const failures: unknown[] = [];
   const copies = new DeliveryCopies({
-    chunk: { ...{ transport, commitPoint: null }, ...{ sendsReads: true, yieldToIo: async () => {} } },
-    ...{ filter, maxUndelivered: 10, table: () => table },
+    chunk: { transport, commitPoint: null, sendsReads: true, yieldToIo: async () => {} },
+    filter,
+    maxUndelivered: 10,
+    table: () => table,
     begun: () => ({ keeper, stream, recorded, keyless: new KeylessCopies(keeper, true) }),
     send: (message: FromDelivery) => {
       if (message.type === "reply") answers.get(message.id)?.resolve(message.answer);

@@ -28,8 +28,13 @@ function brought(point: bigint | null, { isAwaited = false, leavesOut = false, s
   const copied = new Map(point === null ? [] : [["public.t", { identity: "", lsn: lsn(point) }]]);
   const record: SinkRecord = {
     checkpoint: { resumeLsn: zeroLsn, partial: null, lastVersion: 0n },
-    ...{ log: null, origin: { lsn: zeroLsn, version: 0n }, windowEnds: [], reached: null, versionSteps: [] },
-    ...{ ...noTables, copied },
+    log: null,
+    origin: { lsn: zeroLsn, version: 0n },
+    windowEnds: [],
+    reached: null,
+    versionSteps: [],
+    ...noTables,
+    copied,
   };
   const copies = new KeylessCopies({ record, leavesOut: () => leavesOut }, sendsReads);
   if (isAwaited) copies.expect("public.t");

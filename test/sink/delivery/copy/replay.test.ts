@@ -13,14 +13,12 @@ const columns = [
 
 const shape = (change: Partial<Relation> = {}, more: Partial<TableShape> = {}): TableShape => ({
   relation: { ...relation("t", columns), ...change },
-  ...{
-    primaryKey: ["id"],
-    notNull: [],
-    isPartitioned: false,
-    estimatedRows: 0,
-    estimatedBytes: 0,
-    storage: "1",
-  },
+  primaryKey: ["id"],
+  notNull: [],
+  isPartitioned: false,
+  estimatedRows: 0,
+  estimatedBytes: 0,
+  storage: "1",
   ...more,
 });
 

@@ -25,20 +25,28 @@ test.each([["the stream"], ["a copy that the stream waits for"], ["a copy beside
     const scheduler = new Scheduler(
       async () => ({ kind: "delivered" }),
       {
-        ...{ retriesExhausted: "webhook_retries_exhausted", maxInFlight: 8, maxRetryingPerTable: 1 },
+        retriesExhausted: "webhook_retries_exhausted",
+        maxInFlight: 8,
+        maxRetryingPerTable: 1,
         retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
-        ...{ maxBytes: 1e6, maxRequests: 40, maxRows: 1e6 },
-        ...{ monotonic: () => 0, sleep: nothing, random: () => 0 },
+        maxBytes: 1e6,
+        maxRequests: 40,
+        maxRows: 1e6,
+        monotonic: () => 0,
+        sleep: nothing,
+        random: () => 0,
       },
       { retrying: () => {}, failed: () => {} },
     );
     const encoding = {
-      ...{ sends: () => true, transactions: null },
+      sends: () => true,
+      transactions: null,
       compile: () => new NativeRowEncoder(ordersTable.relation, { placeholder: false }),
     };
     const batch = { maxRows: 2, maxBytes: 1e6, isBare: false };
     const transport = new RequestTransport({ batch, encoding }, scheduler, state, null, {
-      ...{ keeping, receipted },
+      keeping,
+      receipted,
     });
     // The state takes none for now.
     const save = () => new Promise<void>(() => {});

@@ -51,16 +51,28 @@ test("requests beside the stream leave room for its own, and one that a change w
     {
       retriesExhausted,
       retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
-      ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
-      ...{ monotonic: () => 0, sleep: async () => {}, random: () => 0 },
+      maxInFlight: 8,
+      maxBytes: 1e6,
+      maxRequests: 40,
+      maxRows: 1e6,
+      maxRetryingPerTable: 1,
+      monotonic: () => 0,
+      sleep: async () => {},
+      random: () => 0,
     },
     { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
   );
   const delivered: string[] = [];
   const submit = (key: string, touched: number, isOfCopy: boolean) => {
     const request: OutgoingRequest = {
-      ...{ schema: "public", table: "t", position: null, body: new Uint8Array(10), rows: 1 },
-      ...{ idempotencyKey: key, touches: [touched], barrier: false },
+      schema: "public",
+      table: "t",
+      position: null,
+      body: new Uint8Array(10),
+      rows: 1,
+      idempotencyKey: key,
+      touches: [touched],
+      barrier: false,
     };
     scheduler.submit(request, () => delivered.push(key), false, isOfCopy);
   };
@@ -100,8 +112,13 @@ test("a receiver that is away is told of once for each attempt, however many req
     {
       retriesExhausted,
       retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 500, maxBackoffMs: 9_000 },
-      ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
-      ...{ monotonic: () => 0, random: () => 0 },
+      maxInFlight: 8,
+      maxBytes: 1e6,
+      maxRequests: 40,
+      maxRows: 1e6,
+      maxRetryingPerTable: 1,
+      monotonic: () => 0,
+      random: () => 0,
       sleep: () => new Promise((resolve) => waiting.push(resolve)),
     },
     {
@@ -113,7 +130,7 @@ test("a receiver that is away is told of once for each attempt, however many req
   const delivered = tables.map(() => Promise.withResolvers<void>());
   for (const [n, table] of tables.entries()) {
     const body = new Uint8Array(10);
-    const request = { ...{ schema: "public", table, position: null, body, rows: 1 }, barrier: false };
+    const request = { schema: "public", table, position: null, body, rows: 1, barrier: false };
     scheduler.submit({ ...request, idempotencyKey: table, touches: [] }, delivered[n]!.resolve);
   }
   const allWait = async () => {

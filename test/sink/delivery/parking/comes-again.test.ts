@@ -184,7 +184,8 @@ test("a discarded row is not sent when another table has come into the selection
     transaction(
       place,
       Array.from({ length: 50 }, (_, i) => ({
-        ...{ kind: "insert" as const, relation: log },
+        kind: "insert" as const,
+        relation: log,
         after: [`line ${i}`],
       })),
       held.commitTimeUs,

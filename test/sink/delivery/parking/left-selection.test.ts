@@ -8,10 +8,12 @@ import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 import { RecordStore, webhookConnector } from "../../../support/webhook-rig.ts";
 
 const catalog = {
-  ...{ name: "left", default_action: "Include" as const },
+  name: "left",
+  default_action: "Include" as const,
   schemas: [
     {
-      ...{ name: "public", action: "Include" as const },
+      name: "public",
+      action: "Include" as const,
       tables: [{ name: "a", columns: [], action: "Exclude" as const, history_enabled: false }],
     },
   ],
@@ -32,7 +34,8 @@ test.each([
     });
     const connector = (max_batch_size: number, max_messages: number) =>
       webhookConnector(receiver.url, {
-        ...{ batch: { max_batch_size }, on_exhausted: { park: { max_messages } } },
+        batch: { max_batch_size },
+        on_exhausted: { park: { max_messages } },
         retry: { initial_backoff_ms: 100, max_backoff_ms: 100 },
       });
     const store = new RecordStore();

@@ -302,7 +302,9 @@ test("a key whose turn has come is emptied before the next one's turn", async ()
 
 test("full: a message of an earlier run does not go before what was delivered before it comes again", async () => {
   const config = {
-    ...{ ...single, max_in_flight: 1, on_exhausted: { park: { max_messages: 1 } } },
+    ...single,
+    max_in_flight: 1,
+    on_exhausted: { park: { max_messages: 1 } },
     retry: { initial_backoff_ms: 1, max_backoff_ms: 2, max_retries: 0, max_retry_duration_ms: 0 },
   };
   await using at = await ParkingBench.start(({ body }) =>
@@ -388,19 +390,26 @@ test("full: a row that waits for a place takes that of a message that is discard
 test("full: what is parked behind a message that is discarded at that moment follows it", async () => {
   const memory = new MemoryParking();
   const parking = new Parking({
-    ...{
-      store: parkingStoreOf(async (call) => memory.answer(call)),
-      connectorId: "hooks",
-      parksRefused: true,
-    },
-    ...{ limits: { maxMessages: 1, maxBytes: 1_000 }, mostWaiting: 1, waitsForCheckpoint: true },
-    ...{ monotonic: () => 0, changed: () => {} },
+    store: parkingStoreOf(async (call) => memory.answer(call)),
+    connectorId: "hooks",
+    parksRefused: true,
+    limits: { maxMessages: 1, maxBytes: 1_000 },
+    mostWaiting: 1,
+    waitsForCheckpoint: true,
+    monotonic: () => 0,
+    changed: () => {},
   });
   const work = (idempotencyKey: string) =>
     new RequestWork([
       {
-        ...{ idempotencyKey, schema: "public", table: "t", body: new Uint8Array(1), rows: 1 },
-        ...{ touches: [7], barrier: false, position: null },
+        idempotencyKey,
+        schema: "public",
+        table: "t",
+        body: new Uint8Array(1),
+        rows: 1,
+        touches: [7],
+        barrier: false,
+        position: null,
       },
     ]);
   const [first, second] = [Bun.randomUUIDv7(), Bun.randomUUIDv7()];
@@ -412,8 +421,13 @@ test("full: what is parked behind a message that is discarded at that moment fol
     followers = parking.parked.freed(entry);
   };
   parking.retry = {
-    ...{ isActive: true, makesSpace: true, isOver: false, isUnderWay: () => false, isSending: () => false },
-    ...{ reached: () => {}, change: async () => {} },
+    isActive: true,
+    makesSpace: true,
+    isOver: false,
+    isUnderWay: () => false,
+    isSending: () => false,
+    reached: () => {},
+    change: async () => {},
     get awaitsStream() {
       queueMicrotask(discard);
       return true;

@@ -99,7 +99,8 @@ class World {
     const parsed = JSON.parse(body) as BodyRow | BodyRow[];
     return (Array.isArray(parsed) ? parsed : [parsed])
       .map(({ id, v, _sm_version }) => ({
-        ...{ table, id },
+        table,
+        id,
         version: this.isSelecting ? Number(v.slice(1)) : _sm_version,
       }))
       .filter(() => !this.isSelecting || table !== leaving.name);
@@ -194,7 +195,9 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
   const settings = webhookSettings(connector);
   const monotonic = () => performance.now();
   const transport = requestTransport(settings, attempt, {
-    ...{ monotonic, random, parking: { connectorId: "hooks", store } },
+    monotonic,
+    random,
+    parking: { connectorId: "hooks", store },
     sleep: async (ms, signal) => {
       await pause(Math.min(ms, 4));
       signal.throwIfAborted();
@@ -229,7 +232,9 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
   });
   const leftOut = world.isSelecting && random() < 0.5 ? leaving : null;
   const parts = batches(transactions, {
-    ...{ from: checkpoint ?? start, perBatch: 1 + Math.floor(random() * 30), leftOut },
+    from: checkpoint ?? start,
+    perBatch: 1 + Math.floor(random() * 30),
+    leftOut,
   });
   const some = options.isLast ? parts : parts.slice(0, Math.ceil(parts.length * random()));
   for (const batch of some) {

@@ -10,13 +10,24 @@ import { MemoryParking } from "../../../support/memory-parking.ts";
 
 function request(n: number, isOfCopy: boolean): RowsRequest {
   return {
-    ...{ schema: "public", table: "t", body: new TextEncoder().encode("[1,2,3]"), rows: 3 },
+    schema: "public",
+    table: "t",
+    body: new TextEncoder().encode("[1,2,3]"),
+    rows: 3,
     idempotencyKey: `018bcfe5-6803-7b54-a1b2-${String(n).padStart(12, "0")}`,
-    ...{ touches: [1, 2, 3], barrier: false, position: null },
+    touches: [1, 2, 3],
+    barrier: false,
+    position: null,
     rowMarks: {
-      ...{ ends: [2, 4, 6], touchEnds: null, isBare: false, isOfCopy },
-      ...{ commitLsns: Array(3).fill(lsn(5n)), steps: [0, 4, 8], versions: [5, 5, 5] },
-      ...{ keyColumns: ["id"], commitTimeUs: 0 },
+      ends: [2, 4, 6],
+      touchEnds: null,
+      isBare: false,
+      isOfCopy,
+      commitLsns: Array(3).fill(lsn(5n)),
+      steps: [0, 4, 8],
+      versions: [5, 5, 5],
+      keyColumns: ["id"],
+      commitTimeUs: 0,
     },
   };
 }

@@ -36,15 +36,24 @@ function request(
   const places = [0, ...cuts.map((cut) => cut % bytes.length), bytes.length].toSorted((a, b) => a - b);
   const parts = places.slice(1).map((end, i) => bytes.slice(places[i]!, end));
   return {
-    ...{ schema: "public", table: "t", rows: rows.length, barrier: false, position: null },
+    schema: "public",
+    table: "t",
+    rows: rows.length,
+    barrier: false,
+    position: null,
     body: cuts.length === 0 ? bytes : new PartedBody(parts),
     idempotencyKey: "018bcfe5-6803-7b54-a1b2-c3d4e5f60718",
     touches: rows.map((_, i) => i),
     rowMarks: {
-      ...{ ends, touchEnds: rows.map((_, i) => i + 1) },
-      ...{ commitLsns: rows.map(() => lsn(7n)), steps: rows.map((_, i) => 4 * i) },
+      ends,
+      touchEnds: rows.map((_, i) => i + 1),
+      commitLsns: rows.map(() => lsn(7n)),
+      steps: rows.map((_, i) => 4 * i),
       versions: rows.map((_, i) => 100 + i),
-      ...{ isBare: false, isOfCopy: false, keyColumns, commitTimeUs: 0 },
+      isBare: false,
+      isOfCopy: false,
+      keyColumns,
+      commitTimeUs: 0,
     },
   };
 }

@@ -57,7 +57,10 @@ const receipt = fc.record({
   table: fc.constantFrom("orders", "t\\"),
   key: fc.option(fc.uuid()),
   outcome: fc.constantFrom(...outcomes),
-  ...{ attempts: word, status: fc.integer({ min: 0, max: 999 }), ms: word, firstAtMs: time },
+  attempts: word,
+  status: fc.integer({ min: 0, max: 999 }),
+  ms: word,
+  firstAtMs: time,
   lastAtMs: time,
   rows: rowsOf,
 });
@@ -73,13 +76,17 @@ const plainRows = (rows: KeptRows) =>
     hash: rows.lists.hashes[rows.first + row],
     check: rows.lists.checks[rows.first + row],
     mark: rows.lists.marks[rows.first + row],
-    ...{ ordinal: rows.ordinals?.[row], commit: commitOf(rows, row) },
-    ...{ partition: rows.partitions?.[row], offset: rows.offsets?.[row] },
+    ordinal: rows.ordinals?.[row],
+    commit: commitOf(rows, row),
+    partition: rows.partitions?.[row],
+    offset: rows.offsets?.[row],
   }));
 
 const plain = ({ rows, ...facts }: Receipt) => ({
   ...facts,
-  ...{ runs: rows.runs, areMessages: rows.ordinals !== null, rows: plainRows(rows) },
+  runs: rows.runs,
+  areMessages: rows.ordinals !== null,
+  rows: plainRows(rows),
 });
 
 test("what was written is read again, in pieces of any size", () => {

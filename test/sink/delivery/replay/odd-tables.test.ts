@@ -40,7 +40,8 @@ test("a partitioned table is sent by its root", async () => {
   const { receiver } = stage;
   await stage.expectHeld(() => heldInOrder(receiver, "m"));
   expect(await sent(stage, "m", [{ id: 3 }, { id: 13 }, { id: 33 }])).toMatchObject({
-    ...{ rows: 2, missing: [{ id: 33 }] },
+    rows: 2,
+    missing: [{ id: 33 }],
   });
   expect(await sent(stage, "m")).toMatchObject({ rows: 19 });
   expect(keysThatWentBack(rowsOf(receiver, "m"))).toEqual([]);
@@ -65,7 +66,8 @@ test("a hashed key is given as deliveries have it", async () => {
     {
       source: {
         catalog: {
-          ...{ name: "shop", default_action: "Include" as const },
+          name: "shop",
+          default_action: "Include" as const,
           column_hashing: { algorithm: "Sha256" as const, salt: "pepper" },
           schemas: [{ name: "public", action: "Include", tables }],
         },

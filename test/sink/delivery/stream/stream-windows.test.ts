@@ -15,19 +15,27 @@ function windowsTaking(most: number): StreamWindows {
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(noTables), monotonic);
   let rows = 0;
   return new StreamWindows({
-    ...{ cutsMatter: false, window: { maxBytes: () => 1_000_000, maxChanges: 1_000 }, commitPoint: null },
+    cutsMatter: false,
+    window: { maxBytes: () => 1_000_000, maxChanges: 1_000 },
+    commitPoint: null,
     rows: new ChangeRows(Number(beginning.lastVersion), { sends: () => true }, []),
-    ...{ keeper, keyless: new KeylessCopies(keeper, true) },
+    keeper,
+    keyless: new KeylessCopies(keeper, true),
     outlet: ({ sent }) => ({
       addRow() {
         if (rows++ === most) throw new Error("it fails");
         sent(1, 1)();
       },
-      ...{ seal() {}, addBoundary() {}, tookVersion() {} },
-      ...{ hasCapacity: true, untilCapacity: async () => {} },
+      seal() {},
+      addBoundary() {},
+      tookVersion() {},
+      hasCapacity: true,
+      untilCapacity: async () => {},
     }),
-    ...{ durable() {}, failed() {} },
-    ...{ monotonic, yieldToIo: async () => {} },
+    durable() {},
+    failed() {},
+    monotonic,
+    yieldToIo: async () => {},
   });
 }
 
@@ -35,7 +43,10 @@ const table = { name: "public.accounts", relation: accounts.relation, order: "by
 const [moved] = batches([
   transaction(1, [
     {
-      ...{ kind: "update", relation: accounts.relation, before: ["1", null], oldIsKey: true },
+      kind: "update",
+      relation: accounts.relation,
+      before: ["1", null],
+      oldIsKey: true,
       after: ["2", "new"],
     },
   ]),

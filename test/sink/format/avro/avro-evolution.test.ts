@@ -13,7 +13,11 @@ import { type Compatibility, SchemaRegistryDouble } from "../../../support/schem
 const debezium: AvroFormat = {
   kind: "debezium",
   options: {
-    ...{ version: "1", name: "shop", database: "d", includeBefore: true, now: () => 0 },
+    version: "1",
+    name: "shop",
+    database: "d",
+    includeBefore: true,
+    now: () => 0,
     dataTypes: {
       binary_handling_mode: "Bytes",
       decimal_handling_mode: "Precise",

@@ -22,7 +22,11 @@ const modes: Modes = {
 const debezium = (dataTypes: Partial<Modes> = {}, includeBefore = true): AvroFormat => ({
   kind: "debezium",
   options: {
-    ...{ version: "1.2.3", name: "orders", database: "shop", includeBefore, now: () => 1_700_000_001_234 },
+    version: "1.2.3",
+    name: "orders",
+    database: "shop",
+    includeBefore,
+    now: () => 1_700_000_001_234,
     dataTypes: { ...modes, ...dataTypes },
   },
 });
@@ -54,12 +58,20 @@ test("the envelope, field for field", () => {
     before: null,
     after: { id: 1, name: "Anne" },
     source: {
-      ...{ version: "1.2.3", connector: "postgresql", name: "orders" },
+      version: "1.2.3",
+      connector: "postgresql",
+      name: "orders",
       ts_ms: 1_700_000_000_123n,
       ts_us: 1_700_000_000_123_456n,
       ts_ns: 1_700_000_000_123_456_000n,
-      ...{ snapshot: "false", db: "shop", sequence: '["24023128","24023000"]' },
-      ...{ schema: "public", table: "users", txId: 571n, lsn: 24_023_000n, xmin: null },
+      snapshot: "false",
+      db: "shop",
+      sequence: '["24023128","24023000"]',
+      schema: "public",
+      table: "users",
+      txId: 571n,
+      lsn: 24_023_000n,
+      xmin: null,
     },
     transaction: { id: "571:24023128", total_order: 3n, data_collection_order: 2n },
     op: "c",
@@ -120,11 +132,17 @@ test("one encoder follows transactions and the clock", () => {
 
 test("a native row, and its delete", () => {
   expect(sent(users, native, { after: ["1", "Anne"] })).toEqual({
-    ...{ id: 1, name: "Anne", _sm_version: 1_700_000_000_000_001n, _sm_deleted: false },
+    id: 1,
+    name: "Anne",
+    _sm_version: 1_700_000_000_000_001n,
+    _sm_deleted: false,
   });
   const context = { operation: "delete", oldIsKey: true, version: 2 ** 53 - 1 } as const;
   expect(sent(users, native, { before: ["1", null] }, context)).toEqual({
-    ...{ id: 1, name: null, _sm_version: 2n ** 53n - 1n, _sm_deleted: true },
+    id: 1,
+    name: null,
+    _sm_version: 2n ** 53n - 1n,
+    _sm_deleted: true,
   });
 });
 
@@ -147,7 +165,12 @@ test("an unchanged TOASTed value is the placeholder where the field can hold it,
   expect(sent(large, native, { after })).toMatchObject({ ...placed, n: text });
   const before: TextTuple = ["1", "old", "\\x01", "{}", "{a}", "1.5", "{1}"];
   expect(sent(large, native, { before, after })).toMatchObject({
-    ...{ id: 1, text: "old", doc: "{}", tags: ["a"], n: "1.5", ints: [1] },
+    id: 1,
+    text: "old",
+    doc: "{}",
+    tags: ["a"],
+    n: "1.5",
+    ints: [1],
   });
 });
 
@@ -180,7 +203,8 @@ test("floats that JSON has no number for are floats", () => {
   ]);
   for (const word of ["NaN", "Infinity", "-Infinity"]) {
     expect(sent(table, native, { after: ["1", word, word] })).toMatchObject({
-      ...{ f4: Number(word), f8: Number(word) },
+      f4: Number(word),
+      f8: Number(word),
     });
   }
 });

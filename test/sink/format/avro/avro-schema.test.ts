@@ -15,7 +15,11 @@ import { relation } from "../../../support/batch-fixture.ts";
 const debezium: AvroFormat = {
   kind: "debezium",
   options: {
-    ...{ version: "1.2.3", name: "orders", database: "shop", includeBefore: true, now: () => 0 },
+    version: "1.2.3",
+    name: "orders",
+    database: "shop",
+    includeBefore: true,
+    now: () => 0,
     dataTypes: {
       binary_handling_mode: "Bytes",
       decimal_handling_mode: "Precise",
@@ -45,7 +49,9 @@ test("a row of the Debezium format, attribute for attribute", () => {
   const schema = JSON.parse(value.text);
   expect(value.name).toBe("orders.public.items.Envelope");
   expect({ ...schema, fields: schema.fields.map(({ name }: { name: string }) => name) }).toEqual({
-    ...{ type: "record", name: "Envelope", namespace: "orders.public.items" },
+    type: "record",
+    name: "Envelope",
+    namespace: "orders.public.items",
     fields: ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"],
     "connect.version": 2,
     "connect.name": "orders.public.items.Envelope",
@@ -62,7 +68,10 @@ test("a row of the Debezium format, attribute for attribute", () => {
         type: [
           "null",
           {
-            ...{ type: "bytes", scale: 2, precision: 10, "connect.version": 1 },
+            type: "bytes",
+            scale: 2,
+            precision: 10,
+            "connect.version": 1,
             "connect.parameters": { scale: "2", "connect.decimal.precision": "10" },
             "connect.name": "org.apache.kafka.connect.data.Decimal",
             logicalType: "decimal",
@@ -75,7 +84,9 @@ test("a row of the Debezium format, attribute for attribute", () => {
         type: [
           "null",
           {
-            ...{ type: "int", "connect.version": 1, "connect.name": "org.apache.kafka.connect.data.Date" },
+            type: "int",
+            "connect.version": 1,
+            "connect.name": "org.apache.kafka.connect.data.Date",
             logicalType: "date",
           },
         ],
@@ -105,7 +116,9 @@ test("a row of the Debezium format, attribute for attribute", () => {
     default: null,
   });
   expect(JSON.parse(key!.text)).toEqual({
-    ...{ type: "record", name: "Key", namespace: "orders.public.items" },
+    type: "record",
+    name: "Key",
+    namespace: "orders.public.items",
     fields: [{ name: "id", type: "long" }],
     "connect.name": "orders.public.items.Key",
   });

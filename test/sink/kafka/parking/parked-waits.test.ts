@@ -41,8 +41,13 @@ class Session {
       return 1;
     };
     this.outlet = new KafkaOutlet({
-      ...{ sent: () => () => {}, countEvery: 100, writer: { addRow }, parking: this.set.parking },
-      ...{ log: { hasCapacity: true, untilCapacity: async () => {}, isOver: false }, book: null, seal: null },
+      sent: () => () => {},
+      countEvery: 100,
+      writer: { addRow },
+      parking: this.set.parking,
+      log: { hasCapacity: true, untilCapacity: async () => {}, isOver: false },
+      book: null,
+      seal: null,
       flushIntervalMs: 5,
     });
   }
@@ -55,7 +60,9 @@ class Session {
       for (let i = 0; i < batch.count; i++)
         rows.add(batch, i, table, {
           ...outlet,
-          ...{ seal() {}, hasCapacity: true, untilCapacity: async () => {} },
+          seal() {},
+          hasCapacity: true,
+          untilCapacity: async () => {},
         });
   }
 

@@ -59,14 +59,18 @@ afterEach(() => {
 function settingsOf(maxMessageBytes: number, onExhausted: object = { park: {} }) {
   const kafka = {
     connection: { brokers: ["127.0.0.1:1"], config: { message_max_bytes: maxMessageBytes } },
-    ...{ format: { native: {} }, topic_options: {}, on_exhausted: onExhausted },
+    format: { native: {} },
+    topic_options: {},
+    on_exhausted: onExhausted,
   };
   return kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));
 }
 
 async function open(settings: KafkaSettings): Promise<Transport> {
   const transport = kafkaTransport(settings, "run", {
-    ...{ monotonic: () => performance.now(), nowMs: Date.now, resolver: new AddressResolver("default") },
+    monotonic: () => performance.now(),
+    nowMs: Date.now,
+    resolver: new AddressResolver("default"),
     parking: { connectorId: "rig", store: parkingStoreOf(async (call) => parking.answer(call)) },
     counts: { sent() {}, committed() {}, retried() {} },
   })(
@@ -84,12 +88,15 @@ async function park(count: number): Promise<void> {
   const table = await transport.compile(relationOfT);
   const planned = new ChangeRows(1, settings.encoding, [], null);
   const outlet = transport.stream({
-    ...{ sent: () => () => {}, save: async () => {}, reach() {}, failed() {} },
+    sent: () => () => {},
+    save: async () => {},
+    reach() {},
+    failed() {},
   });
   const after = (id: number) => [String(id), "x".repeat(rowBytes)];
   const changes = Array.from(
     { length: count },
-    (_, id): FixtureChange => ({ ...{ kind: "insert", relation: relationOfT }, after: after(id) }),
+    (_, id): FixtureChange => ({ kind: "insert", relation: relationOfT, after: after(id) }),
   );
   const from = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
   for (const batch of batches([transaction(1, changes)], { from }))

@@ -54,13 +54,11 @@ for (const format of [{ native: {} }, { debezium: {} }])
         found!.push(written(loaded.row));
         expect(loaded.row.moved === null).toBe(row.moved === null);
       },
-      ...{
-        addBoundary: () => {},
-        tookVersion: () => {},
-        seal: () => {},
-        hasCapacity: true,
-        untilCapacity: async () => {},
-      },
+      addBoundary: () => {},
+      tookVersion: () => {},
+      seal: () => {},
+      hasCapacity: true,
+      untilCapacity: async () => {},
     };
     for (const batch of batches([changes], { from: { resumeLsn: lsn(1n), partial: null, lastVersion: 1n } }))
       for (let i = 0; i < batch.count; i++) rows.add(batch, i, compiled, outlet);

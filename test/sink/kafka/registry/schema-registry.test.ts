@@ -24,7 +24,10 @@ function client(
 ) {
   return new SchemaRegistry(
     {
-      ...{ kind: "avro", autoRegister: true, subjectNameStrategy: "TopicName", ...options },
+      kind: "avro",
+      autoRegister: true,
+      subjectNameStrategy: "TopicName",
+      ...options,
       registry: { url: registry.url, ...connection },
     },
     new AddressResolver("default"),

@@ -28,7 +28,10 @@ const own = "_sm_op text, _sm_committed_at timestamptz, _sm_lsn pg_lsn, _sm_ordi
 async function historyAt(client: Client, of: Relation, name: string) {
   const history = (await readTargetTable(client, { schema: "public", name }))!;
   const followed = of.columns.map((column) => ({
-    ...{ number: 0, name: column.name, type: column.typeName, sourceType: column.typeName },
+    number: 0,
+    name: column.name,
+    type: column.typeName,
+    sourceType: column.typeName,
   }));
   return prepareHistory({ relation: of, table: null, history, followed, form: "text", staging: "staged" });
 }
@@ -64,16 +67,16 @@ test("changes of the other table are in its own history", async () => {
     };
     const touched = { of: () => null, checkShape: async () => {} } as unknown as MergeSession["touched"];
     const session: MergeSession = {
-      ...{
-        client,
-        form: "text",
-        staging: new Map(),
-        written: new WrittenBytes(),
-        upserts: false,
-        repeats: false,
-        incomplete: null,
-      },
-      ...{ touched, inOrder: false, warn: () => {} },
+      client,
+      form: "text",
+      staging: new Map(),
+      written: new WrittenBytes(),
+      upserts: false,
+      repeats: false,
+      incomplete: null,
+      touched,
+      inOrder: false,
+      warn: () => {},
     };
     const [batch] = batches([transaction(1, [update(former, "of a"), update(latter, "of b")])]);
     await client.query("begin; set local search_path = ''");

@@ -17,11 +17,23 @@ import { PostgresServer } from "../../../support/postgres-server.ts";
 const count = 10_000;
 const tableOf = (i: number, name = `t${i}`) => relation(name, [["id", 20, "bigint"]], { id: 20_000 + i });
 const copyOf = (i: number, name = `t${i}`) => ({
-  ...{ schema: "public", name, identity: `${20_000 + i} public.${name}`, point: lsn(5n), first: null },
-  ...{ isMerged: false, targets: [], isUnproved: i % 2 === 1 },
+  schema: "public",
+  name,
+  identity: `${20_000 + i} public.${name}`,
+  point: lsn(5n),
+  first: null,
+  isMerged: false,
+  targets: [],
+  isUnproved: i % 2 === 1,
 });
 const shapeOf = (i: number, name = `t${i}`) => ({
-  ...{ tableId: 20_000 + i, schema: "public", name, since: lsn(5n), columns: [], key: null, displaced: null },
+  tableId: 20_000 + i,
+  schema: "public",
+  name,
+  since: lsn(5n),
+  columns: [],
+  key: null,
+  displaced: null,
 });
 
 function ledger(): CopyLedger {

@@ -11,7 +11,9 @@ test("one of ten thousand is missed in a moment", () => {
     .filter((name) => name !== "t9998")
     .map((name) => ({ relation: relation(name, [["id", 20, "bigint"]]) })) as unknown as TableShape[];
   const tables = names.map((name) => ({
-    ...{ name, columns: [], history_enabled: false },
+    name,
+    columns: [],
+    history_enabled: false,
     action: name === "t9999" ? ("Exclude" as const) : ("Include" as const),
   }));
   const schemas = [{ name: "public", action: "Include" as const, tables }];

@@ -46,7 +46,8 @@ test("each setting by which the server drops a slot is warned of, with the SQL t
   const reload = "SELECT pg_reload_conf();";
   expect(finding({ maxSlotWalKeepSize: "1GB" })).toMatchObject({ type: "warned", commands: [keep, reload] });
   expect(finding({ idleSlotTimeout: "1d" })).toMatchObject({
-    ...{ type: "warned", commands: [idle, reload] },
+    type: "warned",
+    commands: [idle, reload],
     message: expect.stringContaining("idle_replication_slot_timeout (1d)"),
   });
   expect(finding({ maxSlotWalKeepSize: "1GB", idleSlotTimeout: "1d" })).toMatchObject({

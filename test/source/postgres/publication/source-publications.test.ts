@@ -354,8 +354,10 @@ test("a table that is altered between two queries of a read is read again", asyn
   );
   const named = { replication_type: { logical_replication: logicalReplication("every") } };
   await using source = new PostgresSource(postgresSource(server.connection(database), named), "unused", 0, {
-    ...{ signal: AbortSignal.timeout(60_000), state: await emptySourceState() },
-    ...{ events: { warning: () => {} }, sinkFollowsShapes: true },
+    signal: AbortSignal.timeout(60_000),
+    state: await emptySourceState(),
+    events: { warning: () => {} },
+    sinkFollowsShapes: true,
   });
   await using other = await server.connect(database);
   // The table's columns are known by then, but not yet whether they are published.

@@ -93,7 +93,12 @@ test("a partition is fit if the old row that it sends contains the root's key", 
 test("a rewrite of one of ten thousand partitions is found in a moment, and a new partition is none", () => {
   const files = Array.from({ length: 10_000 }, (_, i) => String(1_000_000 + i));
   const column = (version: string) => ({
-    ...{ number: 1, name: "v", version, hasAddedValue: false, formerNames: [], seenAt: null },
+    number: 1,
+    name: "v",
+    version,
+    hasAddedValue: false,
+    formerNames: [],
+    seenAt: null,
   });
   const before = { columns: [column("1")], storage: files.join(" ") };
   const after = (storage: readonly string[]) => ({ columns: [column("2")], storage: storage.join(" ") });

@@ -24,7 +24,11 @@ function hashing(columns: readonly string[], salt = "s4lt"): TableSelection {
 }
 
 const column = (name: string, typeOid: number) => ({
-  ...{ name, number: 0, typeOid, typmod: -1, typeName: "some" },
+  name,
+  number: 0,
+  typeOid,
+  typmod: -1,
+  typeName: "some",
   binaryLayout: String(typeOid),
   addedValue: null,
 });

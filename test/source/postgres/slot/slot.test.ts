@@ -344,18 +344,20 @@ describe("a slot creation that waits for a transaction", () => {
 });
 
 const lost: SlotState = {
-  ...{
-    exists: true,
-    plugin: "pgoutput",
-    database: "d",
-    isOfDatabase: true,
-    confirmedFlushLsn: "0/1",
-    place: "0/1 0/1",
-    catalogXmin: 700,
-    walStatus: "lost",
-  },
-  ...{ invalidationReason: null, maxSlotWalKeepSize: "1GB", walLevel: "logical", logEnd: "0/2" },
-  ...{ isInRecovery: false, isSynced: false },
+  exists: true,
+  plugin: "pgoutput",
+  database: "d",
+  isOfDatabase: true,
+  confirmedFlushLsn: "0/1",
+  place: "0/1 0/1",
+  catalogXmin: 700,
+  walStatus: "lost",
+  invalidationReason: null,
+  maxSlotWalKeepSize: "1GB",
+  walLevel: "logical",
+  logEnd: "0/2",
+  isInRecovery: false,
+  isSynced: false,
 };
 const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n };
 

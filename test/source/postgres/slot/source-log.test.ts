@@ -74,7 +74,9 @@ test("a promoted standby is accepted; one without the delivered changes, or anot
 
 test("a log is judged by where it left the checkpoint's timeline", () => {
   const at = (place: bigint, log?: string) => ({
-    ...{ resumeLsn: lsn(place), partial: null, lastVersion: 0n },
+    resumeLsn: lsn(place),
+    partial: null,
+    lastVersion: 0n,
     ...(log === undefined ? {} : { log }),
   });
   const ends = parseTimelineEnds(

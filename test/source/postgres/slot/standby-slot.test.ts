@@ -50,8 +50,13 @@ test("a slot, permanent or temporary, is waited for until a busy primary has log
     const session = { client, giveBack: async () => {} };
     const point = await takeConsistentPoint({
       connection: fullConnection(standby.connection()),
-      ...{ session, slot: kind, kind, run: {}, permits: undefined },
-      ...{ signal: stop.signal, stop: stop.signal },
+      session,
+      slot: kind,
+      kind,
+      run: {},
+      permits: undefined,
+      signal: stop.signal,
+      stop: stop.signal,
       warn: (reason) => warnings.push(reason),
     });
     over.use(point);

@@ -62,8 +62,13 @@ const megabyte = 1024 * 1024;
 const abort = (xid: number) => message("A", int32(xid), int32(xid));
 
 const smallBounds: StreamBounds = {
-  ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, batchBytes: targetBatchBytes, pieceBytes: megabyte },
-  ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10, maxTables: 3 },
+  maxBufferedBytes: megabyte,
+  maxBufferedRows: 10,
+  batchBytes: targetBatchBytes,
+  pieceBytes: megabyte,
+  ahead: { bytes: 32 * megabyte, rows: 10 },
+  batchRows: 10,
+  maxTables: 3,
 };
 
 function stream(bounds: StreamBounds = smallBounds) {
@@ -100,8 +105,10 @@ function takeAll(buffer: StreamBuffer): ChangeBatch[] {
 }
 
 const summary = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) => ({
-  ...{ count, end: Number(resumeLsn), isPiece: endsInTransaction },
-  ...{ outcome: inProgress?.outcome ?? null },
+  count,
+  end: Number(resumeLsn),
+  isPiece: endsInTransaction,
+  outcome: inProgress?.outcome ?? null,
 });
 
 test("a part that fills the buffer during another's pieces does not block that one's end", () => {
