@@ -92,7 +92,10 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
   );
   const { out } = await millrace(["connectors", "get", "shop"]);
   expect(out).toMatch(/^id +shop\nfrom +postgres\nto +postgres\nphase +realtime\nhealth +ok\n/);
-  expect(out).toContain("copied   5 rows, 1 of 1 tables");
+  // What was counted is told about once a second.
+  await waitFor("the count of rows", async () =>
+    (await millrace(["connectors", "get", "shop"])).out.includes("copied   5 rows, 1 of 1 tables"),
+  );
   const whole = await millrace(["connectors", "get", "shop", "--json"]);
   expect(JSON.parse(whole.out)).toMatchObject({
     connector: { id: "shop" },
