@@ -1,6 +1,7 @@
 // The language between source and sink: many changes as bytes and offsets, one object per batch.
 // A batch is plain data over transferable buffers, so it passes between threads without a copy.
 
+import type { Position } from "./checkpoint.ts";
 import { type Lsn, lsn } from "./lsn.ts";
 import type { Relation } from "./relation.ts";
 
@@ -138,6 +139,11 @@ export interface TakenBatches {
 /** The commit LSN of change `i`. */
 export function commitLsnOf({ transaction, transactions }: ChangeBatch, i: number): Lsn {
   return lsn(transactions.commitLsn[transaction[i]!]!);
+}
+
+/** The position of change `i` in the stream. */
+export function positionOf(batch: ChangeBatch, i: number): Position {
+  return { commitLsn: commitLsnOf(batch, i), ordinal: batch.ordinal[i]! };
 }
 
 /** Bytes of the arena that the batch's tuples occupy. */

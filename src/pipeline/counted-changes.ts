@@ -1,9 +1,9 @@
 // Knows which changes of the stream have been counted. An attempt begins again at the checkpoint, so that the stream brings again what was not durable:
 // a change counts once, however often it comes.
 
-import type { ChangeBatch } from "../change/change-batch.ts";
+import { type ChangeBatch, positionOf } from "../change/change-batch.ts";
 import type { Position } from "../change/checkpoint.ts";
-import { type Lsn, lsn } from "../change/lsn.ts";
+import type { Lsn } from "../change/lsn.ts";
 
 /** Since the attempt began. */
 export interface ChangeSums {
@@ -35,8 +35,8 @@ export class CountedChanges {
     const { inProgress, count } = batch;
     if (inProgress) return this.#takePart(inProgress.commitLsn);
     let first = 0;
-    while (first < count && this.#isCounted(placeOf(batch, first))) first++;
-    if (first < count) this.#last = placeOf(batch, count - 1);
+    while (first < count && this.#isCounted(positionOf(batch, first))) first++;
+    if (first < count) this.#last = positionOf(batch, count - 1);
     return first;
   }
 
@@ -53,8 +53,4 @@ export class CountedChanges {
     if (commitLsn !== this.#last.commitLsn) return commitLsn < this.#last.commitLsn;
     return ordinal <= this.#last.ordinal;
   }
-}
-
-function placeOf({ transaction, transactions, ordinal }: ChangeBatch, i: number): Position {
-  return { commitLsn: lsn(transactions.commitLsn[transaction[i]!]!), ordinal: ordinal[i]! };
 }

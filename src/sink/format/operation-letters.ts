@@ -13,7 +13,7 @@ export const operationLetters = {
 
 export type OperationLetter = (typeof operationLetters)[RowOperation];
 
-const operations = Object.keys(operationLetters) as readonly RowOperation[];
+export const operations = Object.keys(operationLetters) as readonly RowOperation[];
 
 /** The letter's byte, for each operation. */
 export const operationBytes = Object.fromEntries(

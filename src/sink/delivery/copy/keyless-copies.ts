@@ -1,6 +1,6 @@
 // Which changes of a table without a key its copy brings: nothing else would tell that the rows are the same.
 
-import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
+import { type ChangeBatch, ChangeKind, commitLsnOf } from "../../../change/change-batch.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import { holdsCopy } from "../record/sink-record.ts";
@@ -26,6 +26,6 @@ export class KeylessCopies {
     if (this.keeper.leavesOut(name)) return batch.kind[i] !== ChangeKind.truncate;
     const { copied } = this.keeper.record;
     if (!holdsCopy(copied, name)) return this.#awaited.has(name);
-    return batch.transactions.commitLsn[batch.transaction[i]!]! < copied.get(name)!.lsn;
+    return commitLsnOf(batch, i) < copied.get(name)!.lsn;
   }
 }

@@ -4,7 +4,7 @@
 import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { RowMoment } from "../../format/idempotency-key.ts";
-import { type OperationLetter, operationLetters } from "../../format/operation-letters.ts";
+import { type OperationLetter, operationLetters, operations } from "../../format/operation-letters.ts";
 import type { RowContext, RowOperation } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
@@ -17,10 +17,6 @@ const codes: Readonly<Record<RowOperation, number>> = {
   read: 3,
   truncate: 4,
 };
-/** In the order of their codes. */
-const letters = Object.entries(codes)
-  .toSorted(([, one], [, other]) => one - other)
-  .map(([operation]) => operationLetters[operation as RowOperation]);
 const partShift = 3;
 /** Of a row of which nothing but the first hash is known. */
 export const unknownMark = 7;
@@ -169,7 +165,9 @@ export function rowsWith(
 }
 
 export function operationOf(mark: number): OperationLetter | "" {
-  return letters[mark & operationMask] ?? "";
+  const code = mark & operationMask;
+  const operation = operations.find((each) => codes[each] === code);
+  return operation ? operationLetters[operation] : "";
 }
 
 export function partOfMark(mark: number): number {

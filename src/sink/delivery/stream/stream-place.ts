@@ -1,17 +1,10 @@
 // Where the stream stands after a change or a batch: the place part of a checkpoint. Pure.
 
-import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
-import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
+import { type ChangeBatch, ChangeKind, positionOf } from "../../../change/change-batch.ts";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 
 export type StreamPlace = Omit<Checkpoint, "lastVersion">;
-
-export function positionOf(batch: ChangeBatch, i: number): Position {
-  return {
-    commitLsn: lsn(batch.transactions.commitLsn[batch.transaction[i]!]!),
-    ordinal: batch.ordinal[i]!,
-  };
-}
 
 /** Whether change `i` of `batch` is the last one of its transaction. */
 export function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
@@ -36,13 +29,13 @@ export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatc
 export function placeAfterChange(before: StreamPlace, batch: ChangeBatch, i: number): StreamPlace {
   if (i === batch.count - 1) return placeAfterBatch(before, batch);
   const transaction = batch.transaction[i]!;
-  const commitLsn = lsn(batch.transactions.commitLsn[transaction]!);
+  const partial = positionOf(batch, i);
   const endLsn = batch.transactions.endLsn[transaction]!;
   if (batch.transaction[i + 1] !== transaction && endLsn !== 0n) {
     return { resumeLsn: later(before.resumeLsn, endLsn), partial: null };
   }
   // Earlier transactions have their commit records before this one's.
-  return { resumeLsn: later(before.resumeLsn, commitLsn), partial: positionOf(batch, i) };
+  return { resumeLsn: later(before.resumeLsn, partial.commitLsn), partial };
 }
 
 /** After all of `batch`. */

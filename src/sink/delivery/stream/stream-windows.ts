@@ -3,7 +3,7 @@
 // After a restart the stream begins at a window's start, and recorded ends are kept. Time ends no window before all that had been
 // received is there again. So the same requests come again.
 
-import type { ChangeBatch } from "../../../change/change-batch.ts";
+import { type ChangeBatch, positionOf } from "../../../change/change-batch.ts";
 import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
@@ -19,7 +19,6 @@ import {
   isLastOfTransaction,
   placeAfterBatch,
   placeAfterChange,
-  positionOf,
   type StreamPlace,
 } from "./stream-place.ts";
 import { WindowLedger } from "./window-ledger.ts";
