@@ -61,6 +61,8 @@ export async function compile(
       ...["--external", "protobufjs"],
       // Parsing ahead of time saves 0.15 s at each start.
       ...["--bytecode", "--format=esm"],
+      // What program and workers share is there once: 12 MB less on the disk, and 10 MB in memory.
+      "--splitting",
       // Elysia analyses its handlers' source, and renamed identifiers break that.
       ...["--minify-whitespace", "--minify-syntax", "--keep-names"],
       // Otherwise packages that read their directory would get its path on this machine.
