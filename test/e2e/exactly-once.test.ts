@@ -9,6 +9,7 @@ import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { Bank, type BankState, stateSql } from "../support/bank.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
+import { isWholeMatrix } from "../support/matrix.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -100,7 +101,7 @@ test("kill -9 of the service, of a backend and of the sink's server, and replies
   const reading = reader.read(over.signal);
   try {
     await reader.untilCaughtUp("the load");
-    for (let i = 1; i <= 4; i++) {
+    for (let i = 1; i <= (isWholeMatrix ? 4 : 2); i++) {
       await Bun.sleep(Math.random() * 300);
       await service.kill();
       await service.launch();

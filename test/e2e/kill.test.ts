@@ -5,6 +5,7 @@ import { DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
 import { loadInBackground } from "../support/load-in-background.ts";
+import { matrixTest } from "../support/matrix.ts";
 import { untilStreaming } from "../support/until-streaming.ts";
 
 let stage: DemoStage | null = null;
@@ -46,18 +47,23 @@ describe("kill -9", () => {
     await expectEqualSinks(on);
   }, 300_000);
 
-  test("during the initial copy", async () => {
-    const on = await setUp(0.6);
-    {
-      await using _load = await loadInBackground(on, 20);
-      await on.createConnectors();
-      for (let kill = 1; kill <= 4; kill += 1) {
-        await sometime(20, 600);
-        await on.service.kill();
-        await on.service.launch();
+  // Every day test/pipeline/range-copies.test.ts dies in copies.
+  matrixTest(
+    "during the initial copy",
+    async () => {
+      const on = await setUp(0.6);
+      {
+        await using _load = await loadInBackground(on, 20);
+        await on.createConnectors();
+        for (let kill = 1; kill <= 4; kill += 1) {
+          await sometime(20, 600);
+          await on.service.kill();
+          await on.service.launch();
+        }
+        await untilStreaming(on);
       }
-      await untilStreaming(on);
-    }
-    await expectEqualSinks(on);
-  }, 300_000);
+      await expectEqualSinks(on);
+    },
+    300_000,
+  );
 });

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import { fullConnection } from "../support/connector-config.ts";
+import { variants } from "../support/matrix.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -170,14 +171,19 @@ const only = (...names: readonly string[]): Catalog => ({
   ],
 });
 
-test.each([
+type Kind = "foreign keys" | "merged" | "one session" | "another unique index";
+const everyday: readonly (readonly [Kind, seed: number, isReplacing: boolean])[] = [
   ["foreign keys", 3, true],
   ["merged", 4, true],
+  ["another unique index", 7, false],
+];
+const others: typeof everyday = [
   ["one session", 5, true],
   ["another unique index", 6, true],
-  ["another unique index", 7, false],
   ["foreign keys", 8, false],
-] as const)(
+];
+
+test.each(variants(everyday, others))(
   "a first copy and tasks that die again and again amid changes (%s, %i, replacing: %p)",
   async (kind, seed, truncate) => {
     const name = `relateddies${seed}`;

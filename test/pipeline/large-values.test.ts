@@ -1,6 +1,7 @@
 // Values of more than a megabyte between small ones: they take ways of their own through source and sink.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { pick } from "../support/matrix.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -32,11 +33,18 @@ function changes(table: (typeof tables)[number]): string {
     begin; insert into ${table} (id, body) select 50, ${body} from generate_series(1, 1) n; rollback;`;
 }
 
+/** Every day each kind of table in one of the forms. */
+const carriedAs = {
+  binary: pick(tables, (table) => table !== "by_key" && table !== "inserts_only"),
+  text: pick(tables, (table) => table === "by_key" || table === "inserts_only"),
+};
+
 test.each(["binary", "text"] as const)(
   "large values are carried as %s as they are",
   async (form) => {
     const forms = form === "text" ? (["text"] as const) : (["binary", "text"] as const);
     await using pair = await PipelineRig.create(server, `large_${form}`, { forms });
+    const tables = carriedAs[form];
     for (const table of tables) {
       const key = table === "inserts_only" || table === "keyless" ? "" : "primary key";
       await pair.source(
@@ -45,9 +53,10 @@ test.each(["binary", "text"] as const)(
        alter table ${table} drop column dropped; insert into ${table} select 90 + n, null, ${body} from generate_series(1, 2) n`,
       );
     }
-    for (const table of ["whole_row", "keyless"])
+    for (const table of tables.filter((table) => table === "whole_row" || table === "keyless"))
       await pair.source(`alter table ${table} replica identity full`);
-    await pair.source("alter table by_index replica identity using index by_index_pkey");
+    if (tables.includes("by_index"))
+      await pair.source("alter table by_index replica identity using index by_index_pkey");
     pair.start();
     await pair.untilRealtime();
     for (const table of tables) await pair.source(changes(table));

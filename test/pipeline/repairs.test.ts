@@ -2,6 +2,7 @@
 // is set aside again.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { variants } from "../support/matrix.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -160,14 +161,21 @@ const tu =
   "create table t (id int primary key); insert into t values (1); create table u2 (id int primary key, v int)";
 const swap = "alter table t rename to x; alter table u2 rename to t; alter table x rename to u2";
 
-test.concurrent.each([
+const everyday = [
   [
-    "two tables exchange their names",
+    "two tables exchange their names, and the SQL is run backwards",
     `${swap}; insert into t values (2, 2); insert into u2 values (3)`,
     "u2",
   ],
   [
-    "the same, and the SQL is run backwards",
+    "a new table takes the name that another one leaves, which has no changes",
+    "alter table t rename to o; create table t (id int primary key, z text); insert into t values (2, 'new')",
+    "o",
+  ],
+] as const;
+const others = [
+  [
+    "two tables exchange their names",
     `${swap}; insert into t values (2, 2); insert into u2 values (3)`,
     "u2",
   ],
@@ -176,36 +184,36 @@ test.concurrent.each([
     "alter table u2 rename to o; alter table t rename to u2; insert into o values (2, 2); insert into u2 values (3)",
     "u2",
   ],
-  [
-    "a new table takes the name that another one leaves, which has no changes",
-    "alter table t rename to o; create table t (id int primary key, z text); insert into t values (2, 'new')",
-    "o",
-  ],
-])("names that millrace may not follow: %s", async (what, sql, now) => {
-  const sink = { migration_strategy: { allowed: [], disable_all: true } };
-  await using pair = await streaming(tu, undefined, { sink });
-  await pair.expectEqual();
-  const oidOf = async (table: string) => (await pair.sink(`select '${table}'::regclass::oid as oid`))[0];
-  const before = await oidOf("t");
-  await pair.source(`begin; ${sql}; commit`);
-  const toldNow = () => pair.setAside.flatMap((table) => table.commands);
-  await waitFor("the commands", () => toldNow().length > 0);
-  const ran = new Set<string>();
-  const isMended = async () => {
-    const next = toldNow().filter((command) => !ran.has(command));
-    // In one transaction, as it is pasted: between two of them a name is free, and a run that begins then makes a table there.
-    await pair.sink((what.endsWith("backwards") ? next.toReversed() : next).join("; "));
-    for (const command of next) ran.add(command);
-    return pair.setAside.length === 0;
-  };
-  await waitFor("no table to be set aside", isMended, { timeoutMs: 30_000 });
-  await pair.expectEqual();
-  // The rows' own table has the name, and none is left over.
-  expect(await oidOf(now)).toEqual(before!);
-  expect(
-    await pair.sink("select relname from pg_class where relname ~ '^millrace_renamed_.*[0-9]$'"),
-  ).toEqual([]);
-  await pair.source(`insert into ${now} values (8)`);
-  await pair.expectEqual();
-  await pair.stop();
-});
+] as const;
+
+test.concurrent.each(variants<readonly [what: string, sql: string, now: string]>(everyday, others))(
+  "names that millrace may not follow: %s",
+  async (what, sql, now) => {
+    const sink = { migration_strategy: { allowed: [], disable_all: true } };
+    await using pair = await streaming(tu, undefined, { sink });
+    await pair.expectEqual();
+    const oidOf = async (table: string) => (await pair.sink(`select '${table}'::regclass::oid as oid`))[0];
+    const before = await oidOf("t");
+    await pair.source(`begin; ${sql}; commit`);
+    const toldNow = () => pair.setAside.flatMap((table) => table.commands);
+    await waitFor("the commands", () => toldNow().length > 0);
+    const ran = new Set<string>();
+    const isMended = async () => {
+      const next = toldNow().filter((command) => !ran.has(command));
+      // In one transaction, as it is pasted: between two of them a name is free, and a run that begins then makes a table there.
+      await pair.sink((what.endsWith("backwards") ? next.toReversed() : next).join("; "));
+      for (const command of next) ran.add(command);
+      return pair.setAside.length === 0;
+    };
+    await waitFor("no table to be set aside", isMended, { timeoutMs: 30_000 });
+    await pair.expectEqual();
+    // The rows' own table has the name, and none is left over.
+    expect(await oidOf(now)).toEqual(before!);
+    expect(
+      await pair.sink("select relname from pg_class where relname ~ '^millrace_renamed_.*[0-9]$'"),
+    ).toEqual([]);
+    await pair.source(`insert into ${now} values (8)`);
+    await pair.expectEqual();
+    await pair.stop();
+  },
+);

@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { variants } from "../support/matrix.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -63,11 +64,17 @@ async function expectBack(pair: PipelineRig): Promise<void> {
 }
 
 describe("a change that is not allowed", () => {
-  test.concurrent.each([
+  const everyday = [
     [
       "alter table t add z int default 7; insert into t values (2, 2, 2)",
       'alter table "public"."t" add column "z" integer default \'7\'; alter table "public"."t" alter column "z" drop default;',
     ],
+    [
+      "alter table t alter a drop not null; truncate t; insert into t values (2, null)",
+      'alter table "public"."t" alter column "a" drop not null;',
+    ],
+  ] as const;
+  const others = [
     [
       "alter table t rename a to c; delete from t; insert into t values (3, 3)",
       'alter table "public"."t" rename column "a" to "c";',
@@ -76,21 +83,21 @@ describe("a change that is not allowed", () => {
       "alter table t alter a type bigint; insert into t values (2, 5000000000)",
       'alter table "public"."t" alter column "a" type bigint using "a"::bigint;',
     ],
-    [
-      "alter table t alter a drop not null; truncate t; insert into t values (2, null)",
-      'alter table "public"."t" alter column "a" drop not null;',
-    ],
-  ])("keeps the table and no other, until the SQL is run: %s", async (sql, commands) => {
-    await using pair = await streaming();
-    await pair.source(sql);
-    await expectOthersGoOn(pair);
-    expect(commandsOf(pair)).toBe(commands);
-    await pair.source("update t set id = id + 10");
-    await expectOthersGoOn(pair);
-    expect(await pair.sink<object>("select * from t")).toEqual([{ id: 1, a: 1 }]);
-    await pair.sink(commands);
-    await expectBack(pair);
-  });
+  ] as const;
+  test.concurrent.each(variants<readonly [sql: string, commands: string]>(everyday, others))(
+    "keeps the table and no other, until the SQL is run: %s",
+    async (sql, commands) => {
+      await using pair = await streaming();
+      await pair.source(sql);
+      await expectOthersGoOn(pair);
+      expect(commandsOf(pair)).toBe(commands);
+      await pair.source("update t set id = id + 10");
+      await expectOthersGoOn(pair);
+      expect(await pair.sink<object>("select * from t")).toEqual([{ id: 1, a: 1 }]);
+      await pair.sink(commands);
+      await expectBack(pair);
+    },
+  );
 
   test.concurrent("keeps a table that was renamed", async () => {
     const sink = { migration_strategy: { allowed: [], disable_all: true } };
@@ -238,23 +245,29 @@ describe("a column that may not be dropped, when another gets its name", () => {
 });
 
 describe("a table that cannot take its first copy", () => {
-  test.concurrent.each([
+  const everyday = [
     ["lacks a column", "create table t (id int primary key)"],
-    ["takes no null", "create table t (id int primary key, a int, b int not null)"],
     ["is a view", "create view t as select 1 as id, 2 as a, 3 as b"],
+  ] as const;
+  const others = [
+    ["takes no null", "create table t (id int primary key, a int, b int not null)"],
     ["is a materialized view", "create materialized view t as select 1 as id, 2 as a, 3 as b"],
-  ])("is set aside while the others are copied: it %s", async (_, there) => {
-    const options = { sink: nothing, isSupervised: true };
-    await using pair = await PipelineRig.create(server, `aside${++count}`, options);
-    await pair.source("create table t (id int primary key, a int, b int); insert into t values (1, 1)");
-    await pair.source("create table u (id int primary key); insert into u values (1)");
-    await pair.sink(there);
-    pair.start();
-    await waitFor("the stream", () => pair.phases.at(-1)?.phase.name === "realtime");
-    await expectOthersGoOn(pair);
-    await pair.sink(commandsOf(pair));
-    await expectBack(pair);
-  });
+  ] as const;
+  test.concurrent.each(variants<readonly [string, there: string]>(everyday, others))(
+    "is set aside while the others are copied: it %s",
+    async (_, there) => {
+      const options = { sink: nothing, isSupervised: true };
+      await using pair = await PipelineRig.create(server, `aside${++count}`, options);
+      await pair.source("create table t (id int primary key, a int, b int); insert into t values (1, 1)");
+      await pair.source("create table u (id int primary key); insert into u values (1)");
+      await pair.sink(there);
+      pair.start();
+      await waitFor("the stream", () => pair.phases.at(-1)?.phase.name === "realtime");
+      await expectOthersGoOn(pair);
+      await pair.sink(commandsOf(pair));
+      await expectBack(pair);
+    },
+  );
 });
 
 test.concurrent("without copies nothing is set aside: the run stands, with the SQL", async () => {

@@ -2,6 +2,7 @@
 // copy, and the source rests then.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { isWholeMatrix } from "../support/matrix.ts";
 import { movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions, type SinkServer } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -117,7 +118,7 @@ test("more rows than are copied at once are there when the task is done, and whe
 test("where the run dies before they are there, the next one brings them soon", async () => {
   await using rig = await streaming();
   let copied = 0;
-  for (let calls = 4; calls <= 24; calls += 2) {
+  for (let calls = 4; calls <= 24; calls += isWholeMatrix ? 2 : 4) {
     const { task } = await taskWithIncompleteRow(rig, calls, { between: exchange });
     rig.dieAt(calls);
     await Promise.race([task, rig.ended()]);
@@ -125,6 +126,7 @@ test("where the run dies before they are there, the next one brings them soon", 
     rig.start();
     await rig.untilRealtime();
     const isCopied = (await rig.sink("select from m where far = 'wrong'")).length === 0;
+    console.error("XX", calls, isCopied);
     if (isCopied) copied++;
     else expect(await rig.snapshot("m", true)).toBeNull();
     await rig.expectEqual(5_000);

@@ -19,6 +19,7 @@ import {
   rowsAfter,
   update,
 } from "./contract-history.ts";
+import { pick } from "./matrix.ts";
 
 /** Rows that were there before the stream began. */
 export const base = [
@@ -138,6 +139,10 @@ export function waysOf({ takesRanges }: Pick<SinkKind, "takesRanges">) {
     ...(takesRanges ? [[mode, "in ranges", true] as const] : []),
   ]);
 }
+
+/** Those of every day: each mode once, whole or in ranges. */
+export const everydayWaysOf = (kind: Pick<SinkKind, "takesRanges">) =>
+  pick(waysOf(kind), ([mode, _, isDivided]) => !kind.takesRanges || isDivided === (mode !== "initial"));
 
 /** `strays`: rows that the sink has in the end and the source has not. */
 export async function begun(

@@ -2,6 +2,7 @@
 // as often as the source has it.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { pick } from "../../support/matrix.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { envelopesOf, heldByVersion, heldInOrder, rowsOf } from "../../support/webhook-oracles.ts";
@@ -62,34 +63,39 @@ async function expectSource(stage: WebhookStage, table: string): Promise<void> {
   expect(bagOf(stage, table, true)).toEqual(wanted);
 }
 
-describe.each([
+const identities = [
   ["default", ""],
   ["full", "; delete from m where a in (3, 301)"],
-])("a task of a table without a key, under replica identity %s", (identity, removal) => {
-  test("has what was committed before its point, and the stream brings the rest", async () => {
-    await using stage = await streaming(
-      `create table m (a int, b text); alter table m replica identity ${identity};
+] as const;
+
+describe.each(pick(identities, ([identity]) => identity === "full"))(
+  "a task of a table without a key, under replica identity %s",
+  (identity, removal) => {
+    test("has what was committed before its point, and the stream brings the rest", async () => {
+      await using stage = await streaming(
+        `create table m (a int, b text); alter table m replica identity ${identity};
        insert into m select g / 2, 'v' from generate_series(1, 600) g`,
-    );
-    const { life, receiver, database } = stage;
-    await expectSource(stage, "m");
-    receiver.requests.length = 0;
-    const release = hold(stage);
-    const reading = untilRead(stage, "m");
-    const task = life.snapshot(database, "m");
-    await reading;
-    await stage.sql(`insert into m values (1000, 'new'), (1, 'v'), (1, 'v') ${removal}`);
-    await stage.sql("insert into other default values");
-    release();
-    expect(await task).toBeNull();
-    await expectSource(stage, "m");
-    await waitFor("the other table", () => rowsOf(receiver, "other").length === 1);
-    // The next one has what came meanwhile.
-    receiver.requests.length = 0;
-    expect(await life.snapshot(database, "m")).toBeNull();
-    await expectSource(stage, "m");
-  });
-});
+      );
+      const { life, receiver, database } = stage;
+      await expectSource(stage, "m");
+      receiver.requests.length = 0;
+      const release = hold(stage);
+      const reading = untilRead(stage, "m");
+      const task = life.snapshot(database, "m");
+      await reading;
+      await stage.sql(`insert into m values (1000, 'new'), (1, 'v'), (1, 'v') ${removal}`);
+      await stage.sql("insert into other default values");
+      release();
+      expect(await task).toBeNull();
+      await expectSource(stage, "m");
+      await waitFor("the other table", () => rowsOf(receiver, "other").length === 1);
+      // The next one has what came meanwhile.
+      receiver.requests.length = 0;
+      expect(await life.snapshot(database, "m")).toBeNull();
+      await expectSource(stage, "m");
+    });
+  },
+);
 
 test("a task of a table with its identity by an index has what was committed before its point", async () => {
   await using stage = await streaming(
@@ -116,7 +122,7 @@ test("a task of a table with its identity by an index has what was committed bef
   }
 });
 
-test.each(["default", "full"])(
+test.each(pick(["default", "full"], (identity) => identity === "default"))(
   "a table without a key comes amid its changes, under replica identity %s, and the service dies",
   async (identity) => {
     await using stage = await streaming("");
@@ -153,43 +159,48 @@ test.each(["default", "full"])(
   },
 );
 
-test.each(["default", "full"])("tables keyed by hash, under replica identity %s", async (identity) => {
-  await using stage = await streaming("", { source: { keyless_table_strategy: { dedup_by_row_hash: {} } } });
-  const { receiver, life, database } = stage;
-  const held = () => {
-    const byHash = heldInOrder(receiver, "m", "_sm_row_hash");
-    expect(new Set(heldByVersion(receiver, "m", "_sm_row_hash").keys())).toEqual(new Set(byHash.keys()));
-    return [...byHash.values()].map(({ a }) => Number(a)).toSorted((a, b) => a - b);
-  };
-  const expectHeld = async () => {
-    const rows = await stage.sql<{ a: number }>("select distinct a from m order by a");
-    await waitFor("the rows", () => held().length === rows.length).catch(() => {});
-    expect(held()).toEqual(rows.map(({ a }) => a));
-  };
-  let release = hold(stage);
-  let reading = untilRead(stage, "m");
-  await stage.sql(
-    `create table m (a int); alter table m replica identity ${identity}; insert into m select g / 2 from generate_series(1, 600) g`,
-  );
-  await reading;
-  const removal =
-    identity === "full" ? "delete from m where a between 5 and 9; update m set a = -a where a = 20;" : "";
-  await stage.sql(`${removal} insert into m values (1000), (1), (1)`);
-  // Only with the whole row before does a change tell which row it is of.
-  if (identity === "full") await expectOthersGoOn(stage);
-  release();
-  await expectHeld();
-  receiver.requests.length = 0;
-  release = hold(stage);
-  reading = untilRead(stage, "m");
-  const task = life.snapshot(database, "m");
-  await reading;
-  await stage.sql(`${removal.replaceAll("5 and 9", "15 and 19")} insert into m values (2000), (2)`);
-  if (identity === "full") await expectOthersGoOn(stage);
-  release();
-  expect(await task).toBeNull();
-  await expectHeld();
-});
+test.each(pick(["default", "full"], (identity) => identity === "full"))(
+  "tables keyed by hash, under replica identity %s",
+  async (identity) => {
+    await using stage = await streaming("", {
+      source: { keyless_table_strategy: { dedup_by_row_hash: {} } },
+    });
+    const { receiver, life, database } = stage;
+    const held = () => {
+      const byHash = heldInOrder(receiver, "m", "_sm_row_hash");
+      expect(new Set(heldByVersion(receiver, "m", "_sm_row_hash").keys())).toEqual(new Set(byHash.keys()));
+      return [...byHash.values()].map(({ a }) => Number(a)).toSorted((a, b) => a - b);
+    };
+    const expectHeld = async () => {
+      const rows = await stage.sql<{ a: number }>("select distinct a from m order by a");
+      await waitFor("the rows", () => held().length === rows.length).catch(() => {});
+      expect(held()).toEqual(rows.map(({ a }) => a));
+    };
+    let release = hold(stage);
+    let reading = untilRead(stage, "m");
+    await stage.sql(
+      `create table m (a int); alter table m replica identity ${identity}; insert into m select g / 2 from generate_series(1, 600) g`,
+    );
+    await reading;
+    const removal =
+      identity === "full" ? "delete from m where a between 5 and 9; update m set a = -a where a = 20;" : "";
+    await stage.sql(`${removal} insert into m values (1000), (1), (1)`);
+    // Only with the whole row before does a change tell which row it is of.
+    if (identity === "full") await expectOthersGoOn(stage);
+    release();
+    await expectHeld();
+    receiver.requests.length = 0;
+    release = hold(stage);
+    reading = untilRead(stage, "m");
+    const task = life.snapshot(database, "m");
+    await reading;
+    await stage.sql(`${removal.replaceAll("5 and 9", "15 and 19")} insert into m values (2000), (2)`);
+    if (identity === "full") await expectOthersGoOn(stage);
+    release();
+    expect(await task).toBeNull();
+    await expectHeld();
+  },
+);
 
 test.each(["u", "r"])(
   "with %s among the skipped operations a first copy and a task have what was committed before their points",

@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseRecord } from "../../../src/sink/delivery/record/sink-record.ts";
+import { variants } from "../../support/matrix.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { slotRelease } from "../../support/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -57,7 +58,7 @@ function originOf(store: RecordStore): bigint {
 
 const sorted = (map: Map<string, unknown>) => [...map].toSorted(([a], [b]) => (a < b ? -1 : 1));
 
-test.each([0, 1, 10])(
+test.each(variants([10], [0, 1]))(
   "the receiver holds the source under kills, max_batch_size %d",
   async (maxRows) => {
     const database = `hook${maxRows}`;

@@ -2,6 +2,7 @@
 // is all that a receiver needs to have the source's rows, whether it goes by the order of arrival or by versions.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { pick } from "../../support/matrix.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -40,41 +41,46 @@ function hold({ life }: WebhookStage): () => void {
   return resolve;
 }
 
-describe.each([
+const identities = [
   ["default", 1],
   ["full", 2],
-] as const)("amid changes, under replica identity %s", (identity, seed) => {
-  test("changes arrive while a task is held up, and what arrives is the source in the end", async () => {
-    await using stage = await streaming(
-      `${movingRows("m", rows, identity)}; create table other (id int primary key)`,
-    );
-    const { receiver, life, database } = stage;
-    await stage.expectHeld(() => heldInOrder(receiver, "m"));
-    // The receiver has lost all that it had.
-    receiver.requests.length = 0;
-    const before = life.copies.length;
-    const release = hold(stage);
-    const task = life.snapshot(database, "m");
-    await waitFor("the copy to be read", () => life.copies.length > before);
-    {
-      await using _moving = await moveRows(stage, "m", rows, seed, identity === "default");
-      await stage.sql("insert into other values (1); update m set n = -7 where id = 3");
-      await waitFor(
-        "the changes",
-        () => rowsOf(receiver, "other").length > 0 && rowsOf(receiver, "m").some(({ n }) => n === -7),
+] as const;
+
+describe.each(pick(identities, ([identity]) => identity === "default"))(
+  "amid changes, under replica identity %s",
+  (identity, seed) => {
+    test("changes arrive while a task is held up, and what arrives is the source in the end", async () => {
+      await using stage = await streaming(
+        `${movingRows("m", rows, identity)}; create table other (id int primary key)`,
       );
-      release();
-      expect(await task).toBeNull();
-    }
-    await stage.expectHeld(() => heldInOrder(receiver, "m"));
-    await stage.expectHeld(() => heldByVersion(receiver, "m"));
-    expect(keysThatWentBack(rowsOf(receiver, "m"))).toEqual([]);
-    expect(new Set(life.copies.slice(before).map(({ lsn }) => lsn)).size).toBeGreaterThan(1);
-    // What went out of a row in part went out whole as well.
-    const owed = life.copies.flatMap(({ part }) => (part?.kind === "rows" ? part.keys : []));
-    expect(owed.length > 0).toBe(identity === "default");
-  });
-});
+      const { receiver, life, database } = stage;
+      await stage.expectHeld(() => heldInOrder(receiver, "m"));
+      // The receiver has lost all that it had.
+      receiver.requests.length = 0;
+      const before = life.copies.length;
+      const release = hold(stage);
+      const task = life.snapshot(database, "m");
+      await waitFor("the copy to be read", () => life.copies.length > before);
+      {
+        await using _moving = await moveRows(stage, "m", rows, seed, identity === "default");
+        await stage.sql("insert into other values (1); update m set n = -7 where id = 3");
+        await waitFor(
+          "the changes",
+          () => rowsOf(receiver, "other").length > 0 && rowsOf(receiver, "m").some(({ n }) => n === -7),
+        );
+        release();
+        expect(await task).toBeNull();
+      }
+      await stage.expectHeld(() => heldInOrder(receiver, "m"));
+      await stage.expectHeld(() => heldByVersion(receiver, "m"));
+      expect(keysThatWentBack(rowsOf(receiver, "m"))).toEqual([]);
+      expect(new Set(life.copies.slice(before).map(({ lsn }) => lsn)).size).toBeGreaterThan(1);
+      // What went out of a row in part went out whole as well.
+      const owed = life.copies.flatMap(({ part }) => (part?.kind === "rows" ? part.keys : []));
+      expect(owed.length > 0).toBe(identity === "default");
+    });
+  },
+);
 
 test("what was delivered of a large table when the service died is not read again, and what arrives is the source in the end", async () => {
   // Many more than are delivered until it is known that some are.

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { overlap, type PageRange } from "../../../src/change/page-range.ts";
 import type { CopyPace } from "../../../src/pipeline/copy/copy-pace.ts";
 import type { ChunkedCopy } from "../../../src/sink/delivery/record/chunked-copy.ts";
+import { pick } from "../../support/matrix.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { vacuum } from "../../support/vacuumed.ts";
@@ -61,34 +62,39 @@ function expectNotAgain({ life }: WebhookStage, done: readonly PageRange[]): voi
   expect(read.filter((range) => done.some((other) => overlap(range, other)))).toEqual([]);
 }
 
-describe.each([
+const identities = [
   ["default", 1],
   ["full", 2],
-] as const)("a copy that dies again and again amid changes, under replica identity %s", (identity, seed) => {
-  test("goes on with the ranges that are left, and the receiver ends with the source's rows", async () => {
-    const rows = 800;
-    await using stage = await create(movingRows("m", rows, identity), {
-      rangeBytes: 100_000,
-      pointHeldMs: 50,
+] as const;
+
+describe.each(pick(identities, ([identity]) => identity === "full"))(
+  "a copy that dies again and again amid changes, under replica identity %s",
+  (identity, seed) => {
+    test("goes on with the ranges that are left, and the receiver ends with the source's rows", async () => {
+      const rows = 800;
+      await using stage = await create(movingRows("m", rows, identity), {
+        rangeBytes: 100_000,
+        pointHeldMs: 50,
+      });
+      {
+        // What is out of line does not travel with a row that gets another key while it is streamed.
+        await using moving = await moveRows(stage, "m", rows, seed, identity === "default");
+        let done: readonly PageRange[] = [];
+        for (let deaths = 0; deaths < 3; deaths++) done = await copySome(stage);
+        await stage.start();
+        await stage.untilRealtime();
+        expectNotAgain(stage, done);
+        await stage.life.kill();
+        await stage.start();
+        await stage.untilRealtime();
+        await waitFor("many changes", () => moving.transactions > 50);
+      }
+      await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
+      await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
+      await waitFor("nothing to be incomplete", () => chunkedOf(stage)?.incomplete.isEmpty !== false);
     });
-    {
-      // What is out of line does not travel with a row that gets another key while it is streamed.
-      await using moving = await moveRows(stage, "m", rows, seed, identity === "default");
-      let done: readonly PageRange[] = [];
-      for (let deaths = 0; deaths < 3; deaths++) done = await copySome(stage);
-      await stage.start();
-      await stage.untilRealtime();
-      expectNotAgain(stage, done);
-      await stage.life.kill();
-      await stage.start();
-      await stage.untilRealtime();
-      await waitFor("many changes", () => moving.transactions > 50);
-    }
-    await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
-    await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
-    await waitFor("nothing to be incomplete", () => chunkedOf(stage)?.incomplete.isEmpty !== false);
-  });
-});
+  },
+);
 
 test("in debezium form too ranges are reads that come once, and the receiver ends with the source's rows", async () => {
   const rows = 800;

@@ -9,6 +9,7 @@ import { SourcePublications } from "../../../src/source/postgres/publication/sou
 import { readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
 import { SourceState } from "../../../src/source/source-state.ts";
 import { postgresSource } from "../../support/connector-config.ts";
+import { pick } from "../../support/matrix.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { memorySourceState } from "../../support/source-state.ts";
 
@@ -87,12 +88,16 @@ const kinds = [
   ],
 ] as const;
 
-test.each(
-  kinds.flatMap((kind) => [
-    [kind[0], "nothing is to be altered", kind, "select 1"] as const,
-    [kind[0], "a table is to be added", kind, "create table c (id int primary key)"] as const,
-  ]),
-)("somebody %s while %s", async (_, __, [, sql, expected], before) => {
+/** Each kind in one of the two ways, every day. */
+const meddling = kinds.flatMap((kind, i) => {
+  const ways = [
+    [kind[0], "nothing is to be altered", kind, "select 1"],
+    [kind[0], "a table is to be added", kind, "create table c (id int primary key)"],
+  ] as const;
+  return pick(ways, (_, j) => j === i % 2);
+});
+
+test.each(meddling)("somebody %s while %s", async (_, __, [, sql, expected], before) => {
   expect(await withMeddling(moreThanThereAre, sql, before)).toEqual({
     wasDone: false,
     outcome: "published",
