@@ -126,7 +126,6 @@ test("where the run dies before they are there, the next one brings them soon", 
     rig.start();
     await rig.untilRealtime();
     const isCopied = (await rig.sink("select from m where far = 'wrong'")).length === 0;
-    console.error("XX", calls, isCopied);
     if (isCopied) copied++;
     else expect(await rig.snapshot("m", true)).toBeNull();
     await rig.expectEqual(5_000);
