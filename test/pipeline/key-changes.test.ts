@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { pick } from "../support/matrix.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -103,15 +104,19 @@ async function keyAtSink(rig: PipelineRig, table: string): Promise<string> {
   return row?.key ?? "";
 }
 
+/** Every day one half of the changes is made while it streams, the other one while it is stopped. */
 describe.each(["while it streams", "while it is stopped"])("a key that changes %s", (when) => {
+  const half = when === "while it streams" ? 0 : 1;
+  const made = pick([...changes.entries()], ([i]) => i % 2 === half);
+
   test("is followed", async () => {
     await using rig = await create();
-    for (const [i] of changes.entries()) await rig.source(named(begin, i));
+    for (const [i] of made) await rig.source(named(begin, i));
     rig.start();
     await rig.untilRealtime();
     await rig.expectEqual();
     if (when === "while it is stopped") await rig.stop();
-    for (const [i, [, sql]] of changes.entries()) {
+    for (const [i, [, sql]] of made) {
       // Statement by statement, each in a transaction of its own unless it begins one.
       const isOne = sql.startsWith("begin");
       for (const each of isOne ? [sql] : sql.split("; ")) {
@@ -124,17 +129,16 @@ describe.each(["while it streams", "while it is stopped"])("a key that changes %
     if (when === "while it is stopped") rig.start();
     // Many tables, and some are copied again.
     await rig.expectEqual(60_000);
-    for (const [i, [what, , key]] of changes.entries()) {
+    for (const [i, [what, , key]] of made) {
       await waitFor(`the key of t${i}, which ${what}`, async () => (await keyAtSink(rig, `t${i}`)) === key);
     }
     const started = rig.phases.filter(({ health }) => health.kind === "start").map(({ phase }) => phase);
     const copies = started.flatMap((phase) => (phase.name === "snapshot" ? [phase.table] : []));
     // A table whose rows can be told apart all along is not copied again.
-    for (const i of [0, 1, 2, 3, 9, 13])
+    for (const [i] of made.filter(([i]) => [0, 1, 2, 3, 9, 13].includes(i)))
       expect(copies.filter((table) => table === `public.t${i}`)).toHaveLength(1);
     // And the tables go on.
-    for (const [i] of changes.entries())
-      await rig.source(`insert into t${i} select * from t${i} where false`);
+    for (const [i] of made) await rig.source(`insert into t${i} select * from t${i} where false`);
     await rig.expectEqual();
     await rig.stop();
   });

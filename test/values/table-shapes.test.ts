@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
-import { testEveryDay } from "../support/matrix.ts";
+import { testEveryDay, variants } from "../support/matrix.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -32,11 +32,16 @@ const changes = (table: string, column: string) => `
   update ${table} set ${column} = 7 where id < 5; delete from ${table} where id in (2, 12); update ${table} set id = 100 where id = 3;
   begin; update ${table} set id = -1 where id = 20; update ${table} set id = 20 where id = 21; update ${table} set id = 21 where id = -1; commit`;
 
-test.each<[string, TupleForm, readonly string[]]>([
-  ["of 1,600 columns", "binary", names(1599).map((name) => `${name} int default 1`)],
+type Wide = readonly [what: string, form: TupleForm, columns: readonly string[]];
+const everyday: readonly Wide[] = [
   ["of 1,600 columns that are mostly null", "text", names(1599).map((name) => `${name} text`)],
   ["whose rows fill a page", "binary", names(1015).map((name) => `${name} int8 default 1`)],
-])("a table %s, in %s form", async (_, form, columns) => {
+];
+const others: readonly Wide[] = [
+  ["of 1,600 columns", "binary", names(1599).map((name) => `${name} int default 1`)],
+];
+
+test.each(variants(everyday, others))("a table %s, in %s form", async (_, form, columns) => {
   const list = columns.join(", ");
   await using rig = await streaming(
     `create table k (id int primary key, ${list}); create table u (id int, ${list}, unique (c3)); alter table u replica identity full;
