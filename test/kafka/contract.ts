@@ -3,8 +3,6 @@
 import { describeInstead } from "../support/contract-kinds.ts";
 import { kafkaKind, plainKafkaKind } from "../support/kafka/contract-kafka.ts";
 
-// Each variant: nothing else runs them for Kafka.
-process.env.MILLRACE_TEST_MATRIX ??= "all";
 describeInstead([kafkaKind, plainKafkaKind]);
 
 const suites = new Bun.Glob("contract*.test.ts").scan({

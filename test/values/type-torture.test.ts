@@ -15,5 +15,5 @@ const pairs: readonly (readonly [source: number, sink: number])[] = [
   [18, 17],
 ];
 
-const everyday = pick(pairs, ([source, sink]) => source === 17 && sink === 18);
-for (const [source, sink] of everyday) describeTypeTorture(source, sink);
+const tried = pick(pairs, ([source, sink]) => source === 17 && sink === 18);
+for (const [source, sink] of tried) describeTypeTorture(source, sink);
