@@ -218,12 +218,18 @@ test("a hundred thousand parked messages take little, and are found at once", ()
   }
   Bun.gc(true);
   expect((process.memoryUsage().heapUsed - before) / 1e6).toBeLessThan(100);
-  const began = performance.now();
+  const beganMs = usedMs();
   for (let n = 0; n < 100_000; n++) index.ahead("public", "t", { hashes: [n], ...rowAt(1000) });
   for (const entry of [...index.all()]) index.remove(entry);
-  expect(performance.now() - began).toBeLessThan(2_000);
+  expect(usedMs() - beganMs).toBeLessThan(2_000);
   expect([index.size, index.bytes]).toEqual([0, 0]);
 });
+
+/** What this process has used of the processors: others may keep them busy. */
+function usedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
 
 const single = (n: number, hash: number | null, place = n) =>
   parkedEntry(`of ${n}`, place, hash === null ? [] : [hash]);
@@ -239,14 +245,14 @@ test.each([
     for (const entry of entries) index.add(entry);
     const hashes = hash === null ? [] : [hash];
     const holds = (n: number) => index.holds("public", "t", { hashes, ...rowAt(n) });
-    const began = performance.now();
+    const beganMs = usedMs();
     for (let n = 80_000; n < 100_000; n += 2) if (!holds(n) || holds(n + 1)) throw new Error(`row ${n}`);
-    expect(performance.now() - began).toBeLessThan(500);
+    expect(usedMs() - beganMs).toBeLessThan(500);
     for (const entry of entries.toReversed()) {
       index.remove(entry);
       index.freed(entry);
     }
-    expect([index.size, performance.now() - began < 1_000]).toEqual([0, true]);
+    expect([index.size, usedMs() - beganMs < 1_000]).toEqual([0, true]);
   },
 );
 
