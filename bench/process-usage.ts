@@ -1,6 +1,6 @@
 // Reads CPU time and memory of processes from Linux' /proc. Returns null on systems without it.
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 
 export interface Usage {
   /** User and system time, in seconds. */
@@ -28,6 +28,22 @@ export interface ProcessResources {
 export function readResources(pid: number): ProcessResources {
   const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentBytes: Number(kB) * 1024 };
+}
+
+/** Of all descriptors: an embedded state keeps files open that it has read, so their number says nothing of what is left behind. */
+export function openSockets(pid: number): number {
+  const directory = `/proc/${pid}/fd`;
+  const targets = readdirSync(directory).map((name) => linkTarget(`${directory}/${name}`));
+  return targets.filter((target) => target.startsWith("socket:")).length;
+}
+
+function linkTarget(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    // Closed since it was listed.
+    return "";
+  }
 }
 
 /** CPU seconds of a Postgres server: of its postmaster, its running children and its exited children. */

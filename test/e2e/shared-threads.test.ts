@@ -2,10 +2,10 @@
 // nothing, and nothing is left behind in the threads.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { readdirSync, readlinkSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { openSockets } from "../../bench/process-usage.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
@@ -74,22 +74,6 @@ const sessions = async ({ server }: Stage) => {
   return rows[0]?.n ?? 0;
 };
 
-/** Files are left out: the embedded state keeps those open that it has read. */
-function openSockets({ service }: Stage): number {
-  const directory = `/proc/${service.pid ?? 0}/fd`;
-  return readdirSync(directory).filter((name) => targetOf(`${directory}/${name}`).startsWith("socket:"))
-    .length;
-}
-
-function targetOf(link: string): string {
-  try {
-    return readlinkSync(link);
-  } catch {
-    // Closed since it was listed.
-    return "";
-  }
-}
-
 /** Each once by its key, in the order in which they came: what a receiver of this path holds. */
 function requestsAt({ receiver }: Stage, hook: string): readonly ReceivedRequest[] {
   const mine = receiver.delivered.filter(({ path }) => path.startsWith(`/${hook}/`));
@@ -115,7 +99,7 @@ test("connectors that begin again leave the others in their thread alone, and no
   const before = {
     streams: await streams(stage),
     sessions: await sessions(stage),
-    sockets: openSockets(stage),
+    sockets: openSockets(service.pid ?? 0),
   };
 
   for (let round = 0; round < restarts; round++) {
@@ -145,7 +129,7 @@ test("connectors that begin again leave the others in their thread alone, and no
     expect(sent.length).toBe(requestsAt(stage, hook).length);
   }
   await waitFor("the sessions to be as before", async () => (await sessions(stage)) <= before.sessions);
-  await waitFor("the sockets to be as before", () => openSockets(stage) <= before.sockets + 4, {
+  await waitFor("the sockets to be as before", () => openSockets(service.pid ?? 0) <= before.sockets + 4, {
     timeoutMs: 40_000,
   });
   for (const id of [...tables, ...hooks]) await api.deleteConnector(id);

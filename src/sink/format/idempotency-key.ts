@@ -96,7 +96,7 @@ export class IdempotencyKey {
   finishInto(out: ByteWriter): void {
     this.#digest();
     out.reserve(uuidLength);
-    setUuidV7(this.#timeMs, digest, out.bytes, out.length);
+    writeUuidV7(this.#timeMs, digest, out.bytes, out.length);
     out.length += uuidLength;
   }
 
@@ -145,19 +145,19 @@ export function tableMaterial(schema: string, table: string): Uint8Array {
 
 /** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */
 export function uuidV7(timeMs: number, random: Uint8Array): string {
-  setUuidV7(timeMs, random, uuidBytes, 0);
-  return uuidBytes.toString("latin1");
+  writeUuidV7(timeMs, random, uuidText, 0);
+  return uuidText.toString("latin1");
 }
 
 const uuid = new Uint8Array(16);
 const uuidLength = 36;
 /** Its text is made of these bytes at once: texts that are joined take twice the time, and stay as parts in memory. */
-const uuidBytes = Buffer.alloc(uuidLength);
+const uuidText = Buffer.alloc(uuidLength);
 const hexDigits = new TextEncoder().encode("0123456789abcdef");
 const hyphen = 45;
 
 /** Writes the 36 bytes of its text into `bytes`. */
-function setUuidV7(timeMs: number, random: Uint8Array, bytes: Uint8Array, start: number): void {
+function writeUuidV7(timeMs: number, random: Uint8Array, bytes: Uint8Array, start: number): void {
   let rest = Math.max(timeMs, 0);
   for (let i = 5; i >= 0; i--) {
     uuid[i] = rest % 256;

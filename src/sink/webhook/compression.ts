@@ -40,7 +40,7 @@ export function contentEncoding(compression: Compression): string | null {
   }
 }
 
-/** Throws `signal.reason` where it has not begun by then. */
+/** Throws `signal.reason` where the signal aborts before a body in parts has had its turn. */
 export async function compress(
   compression: Compression,
   body: RequestBody,
