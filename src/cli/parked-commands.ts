@@ -1,16 +1,22 @@
 // The `parked` commands: what was refused, and what waits behind it.
 
+import type { GivenConnector } from "../connector/connector.ts";
 import type { Parked, ParkedList, ParkedSelection } from "../connector/parked-message.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
 import { parseTableName } from "./table-name.ts";
+import { requireGoing } from "./task-commands.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
 import { oneLine, textTable } from "./text-table.ts";
+
+/** Between two looks at how many are left. */
+const pollMs = 500;
 
 export interface SelectionFlags {
   readonly table?: string;
   readonly before?: string;
   readonly all?: boolean;
+  readonly watch?: boolean;
 }
 
 export interface ListFlags {
@@ -27,13 +33,11 @@ export async function listParked(
   flags: ListFlags,
 ): Promise<void> {
   const { client, terminal, json } = context;
-  const { schema, name } = flags.table === undefined ? {} : parseTableName(flags.table);
   const query = new URLSearchParams({
     ...(flags.limit === undefined ? {} : { limit: flags.limit }),
     ...(flags.after === undefined ? {} : { after: flags.after }),
     ...(flags.discarded ? { state: "Discarded" } : {}),
-    ...(schema === undefined ? {} : { schema }),
-    ...(name === undefined ? {} : { table: name }),
+    ...tableOf(flags),
   });
   const { body } = await client.call<ParkedList>("GET", `${parkedPath(connector)}?${query}`);
   if (json) return printJson(terminal, body);
@@ -63,16 +67,22 @@ export async function showParked(
 
 /** Without an id all messages that the flags select; all of them are discarded only where `--all` says so. */
 export async function moveParked(
-  { client, terminal, json }: CommandContext,
+  context: CommandContext,
   connector: string,
   what: "retry" | "discard",
   id: string | undefined,
   flags: SelectionFlags,
 ): Promise<void> {
+  const { client, terminal, json } = context;
   const selection = selectionOf(flags);
   const isSelected = Object.keys(selection).length > 0;
   if (id !== undefined && (isSelected || flags.all)) {
     throw new CommandFailure("Name one message, or select several by --table and --before; not both.");
+  }
+  if (flags.watch && id !== undefined) {
+    throw new CommandFailure(
+      `--watch tells how many are left. Of one message: millrace parked show ${connector} ${id}`,
+    );
   }
   if (what === "discard" && id === undefined && !isSelected && !flags.all) {
     throw new CommandFailure(
@@ -86,10 +96,10 @@ export async function moveParked(
     path,
     id === undefined ? selection : undefined,
   );
+  if (flags.watch) return await watchRetry(context, connector, flags);
   if (json) return printJson(terminal, body);
-  const messages = body.count === 1 ? "1 message" : `${body.count.toLocaleString("en-US")} messages`;
   const outcome = { retry: "will be sent again while the connector runs", discard: "discarded" }[what];
-  terminal.print(`${messages} ${outcome}.`);
+  terminal.print(`${counted(body.count)} ${outcome}.`);
 }
 
 /** Pure. */
@@ -106,13 +116,48 @@ export function parkedTable(parked: readonly Parked[], width: number): string {
   return textTable(["ID", "TABLE", "STATE", "CAUSE", "ROWS", "SINCE", "KEYS"], rows, width);
 }
 
-function selectionOf({ table, before }: SelectionFlags): ParkedSelection {
+/**
+ * Shows how many are left until none is to be sent again. Throws CommandFailure where some are parked still, and where the connector sends nothing
+ * before somebody acts.
+ */
+async function watchRetry(
+  { client, terminal, json }: CommandContext,
+  connector: string,
+  flags: SelectionFlags,
+): Promise<void> {
+  const path = `${parkedPath(connector)}?${new URLSearchParams({ limit: "1", ...tableOf(flags) })}`;
+  let shown = "";
+  for (;;) {
+    const { asked, total } = await client.poll<ParkedList>(path);
+    const line = `${counted(total)} parked, ${asked.toLocaleString("en-US")} to be sent again`;
+    if (!json && terminal.repaint) terminal.repaint([line]);
+    else if (!json && line !== shown) terminal.print(line);
+    shown = line;
+    if (asked === 0) {
+      if (json) printJson(terminal, { total });
+      if (total > 0) throw new CommandFailure(`Still parked: millrace parked list ${connector}`);
+      return;
+    }
+    requireGoing(await client.poll<GivenConnector>(connectorPath(connector)), "messages");
+    await Bun.sleep(pollMs);
+  }
+}
+
+function selectionOf(flags: SelectionFlags): ParkedSelection {
+  const { before } = flags;
+  return { ...tableOf(flags), ...(before === undefined ? {} : { before }) };
+}
+
+function tableOf({ table }: { readonly table?: string }): { schema?: string; table?: string } {
   const { schema, name } = table === undefined ? {} : parseTableName(table);
   return {
     ...(schema === undefined ? {} : { schema }),
     ...(name === undefined ? {} : { table: name }),
-    ...(before === undefined ? {} : { before }),
   };
+}
+
+function counted(messages: number): string {
+  return messages === 1 ? "1 message" : `${messages.toLocaleString("en-US")} messages`;
 }
 
 function parkedPath(connector: string): string {

@@ -17,7 +17,7 @@ const parkedHelp = `
 Examples:
   millrace parked list orders                                what the receiver refused, and what waits behind it
   millrace parked show orders <id> --body                    one message, its attempts, and what is sent
-  millrace parked retry orders                               all of it, in order; one message: with its id
+  millrace parked retry orders --watch                       all of it, in order; one message: with its id
   millrace parked discard orders --table public.customers --before 2026-01-31T12:00:00Z
 ${access}`;
 
@@ -55,6 +55,10 @@ export function addParked(program: Command): void {
   addTo(parked, "retry <connector> [id]", "Sends messages again, with all that waits behind them.")
     .option(...table)
     .option(...before)
+    .option(
+      "-w, --watch",
+      "show how many are left until none is sent any more; the exit code is 1 if some are parked still",
+    )
     .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
       run(flags, (context) => moveParked(context, connector, "retry", id, flags)),
     );

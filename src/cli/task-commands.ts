@@ -92,7 +92,7 @@ export async function untilOver(
       show(tasks);
       if (tasks.every(isOver)) return tasks;
       if (performance.now() > nextLook && tasks.every((task) => isOver(task) || task.state === "Pending")) {
-        requireGoing(await client.poll<GivenConnector>(connectorPath(connector)));
+        requireGoing(await client.poll<GivenConnector>(connectorPath(connector)), "tasks");
         nextLook = performance.now() + lookMs;
       }
       await Bun.sleep(pollMs);
@@ -121,14 +121,17 @@ function progressOf({ terminal, json }: CommandContext): (tasks: readonly Task[]
   };
 }
 
-/** Throws when the connector carries out no task before somebody acts. */
-function requireGoing({ connector: { id }, status: { state, status } }: GivenConnector): void {
+/** Throws when the connector carries out no task, and sends nothing, before somebody acts. `what` waits meanwhile. */
+export function requireGoing(
+  { connector: { id }, status: { state, status } }: GivenConnector,
+  what: "tasks" | "messages",
+): void {
   if (status.failed)
-    throw new CommandFailure(`${id} has failed, and its tasks wait: ${status.failed.reason}`);
+    throw new CommandFailure(`${id} has failed, and its ${what} wait: ${status.failed.reason}`);
   if (state.disabled)
-    throw new CommandFailure(`${id} is disabled, and its tasks wait until it no longer is.`);
+    throw new CommandFailure(`${id} is disabled, and its ${what} wait until it no longer is.`);
   if (state.shutdown)
-    throw new CommandFailure(`${id} is stopped, and its tasks wait: millrace connectors start ${id}`);
+    throw new CommandFailure(`${id} is stopped, and its ${what} wait: millrace connectors start ${id}`);
 }
 
 async function all({ client }: CommandContext, connector: string): Promise<readonly Task[]> {

@@ -57,6 +57,7 @@ export const ParkedListSchema = strictObject({
     description: "`after` of the next page; null: this is the last one.",
   }),
   total: Type.Integer({ minimum: 0, description: "Messages of all pages." }),
+  asked: Type.Integer({ minimum: 0, description: "How many of these are to be sent again." }),
   as_of: timestamp(
     "When they were counted. As `before` of what is sent again or discarded, it leaves out what is parked later.",
   ),

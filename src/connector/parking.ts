@@ -90,7 +90,7 @@ export type ParkingCall =
   | { readonly kind: "cuts"; readonly after: string | null }
   /** How this request was cut. Answered with `RequestCut`; null: it was not. */
   | { readonly kind: "find-cut"; readonly key: string }
-  | { readonly kind: "cut"; readonly cut: RequestCut }
+  | { readonly kind: "cut"; readonly cuts: readonly RequestCut[] }
   /** The cuts of these keys are not needed any more. */
   | { readonly kind: "uncut"; readonly keys: readonly string[] }
   /** Those that are there already stay as they are. */

@@ -240,7 +240,7 @@ function parkedService(stored: Map<string, Stored>): ParkedService {
   return {
     list: async (connectorId) => {
       find(stored, connectorId);
-      return { parked: [], next: null, total: 0, as_of: "2026-01-01T00:00:00.000Z" };
+      return { parked: [], next: null, total: 0, asked: 0, as_of: "2026-01-01T00:00:00.000Z" };
     },
     get: async (connectorId, id) => {
       find(stored, connectorId);

@@ -169,6 +169,7 @@ test("what is parked of a connector", async () => {
     parked: [],
     next: null,
     total: 0,
+    asked: 0,
     as_of: expect.any(String),
   });
   expect(seen(await connector.parked.retry.post({})).data).toEqual({ count: 0 });

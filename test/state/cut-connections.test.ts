@@ -204,7 +204,8 @@ test("a run waits for what an earlier one is still parking, and no longer than u
   const parking = new RunParking(open.database);
   const key = crypto.randomUUID();
   const cut = { key, parts: ["0", "1"], maxPlace: 1n, maxVersion: 1, isOfCopy: false };
-  const write = () => parking.answer("held", { kind: "cut", cut }, null).catch((error: unknown) => error);
+  const write = () =>
+    parking.answer("held", { kind: "cut", cuts: [cut] }, null).catch((error: unknown) => error);
   const cuts = () => parking.answer("held", { kind: "cuts", after: null }, null);
   await using holder = await server.connect("parking");
   const hold = () => holder.query("begin; lock table millrace.request_cuts in share mode");

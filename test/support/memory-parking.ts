@@ -81,7 +81,7 @@ export class MemoryParking {
       case "find-cut":
         return this.cuts.get(call.key) ?? null;
       case "cut":
-        if (!this.cuts.has(call.cut.key)) this.cuts.set(call.cut.key, call.cut);
+        for (const cut of call.cuts) if (!this.cuts.has(cut.key)) this.cuts.set(cut.key, cut);
         return null;
       case "uncut":
         for (const key of call.keys) this.cuts.delete(key);

@@ -54,9 +54,9 @@ export class ParkedMessages {
       where connector_id = ${connectorId} and state = ${isDiscarded ? "discarded" : "parked"}
       ${named("schema_name", schema)} ${named("table_name", table)}`;
     const [count] = await stored(
-      rowsOf<{ total: number; at: number }>(
+      rowsOf<{ total: number; asked: number; at: number }>(
         this.database,
-        sql`select count(*)::float8 as total, ${ms("statement_timestamp()")} as at ${all}`,
+        sql`select count(*)::float8 as total, count(asked_at)::float8 as asked, ${ms("statement_timestamp()")} as at ${all}`,
       ),
     );
     const rows = await stored(
@@ -71,6 +71,7 @@ export class ParkedMessages {
       parked: page.map(shown),
       next: rows.length > limit ? page.at(-1)!.sequence : null,
       total: count!.total,
+      asked: count!.asked,
       as_of: time(count!.at),
     };
   }
@@ -195,8 +196,9 @@ export async function nextTime(transaction: Database, connectorId: string): Prom
 }
 
 /**
- * Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. Keys are looked up in a
- * hash table, whatever the server believes of how many there are: as a join they may be compared each with each.
+ * Asks for what shares a key with the discarded messages, and for all of a table where nothing tells whose row one is. Keys are looked up in
+ * hash tables, whatever the server believes of how many there are: as a join they may be compared each with each. The smaller one is asked
+ * first, as nearly all that is parked shares nothing.
  */
 function followers(connectorId: string, gone: readonly string[], at: string): SQL {
   const ofTable = sql`(p.schema_name, p.table_name)`;
@@ -208,7 +210,8 @@ function followers(connectorId: string, gone: readonly string[], at: string): SQ
     where p.connector_id = ${connectorId} and p.state = 'parked' and (
       ${ofTable} in (select schema_name, table_name from gone where is_wide)
       or p.is_wide and ${ofTable} in (select schema_name, table_name from keys)
-      or (select bool_or((p.schema_name, p.table_name, own.hash) in (select schema_name, table_name, hash from keys))
+      or (select bool_or(own.hash in (select hash from keys)
+          and (p.schema_name, p.table_name, own.hash) in (select schema_name, table_name, hash from keys))
         from unnest(p.hashes) as own (hash))
     )`;
 }

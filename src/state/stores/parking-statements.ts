@@ -17,10 +17,15 @@ import { receiptsSince } from "./receipt-store.ts";
 const retention = sql.raw("interval '7 days'");
 
 /** One that is there was made before the run died. */
-export async function putCut(database: Database, connectorId: string, cut: RequestCut): Promise<void> {
+export async function putCuts(
+  database: Database,
+  connectorId: string,
+  cuts: readonly RequestCut[],
+): Promise<void> {
+  const cutAt = new Date();
   await database
     .insert(requestCuts)
-    .values({ connectorId, ...cut, cutAt: new Date() })
+    .values(cuts.map((cut) => ({ connectorId, ...cut, cutAt })))
     .onConflictDoNothing();
 }
 

@@ -17,7 +17,7 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
 import { lockMessages, nextTime } from "./parked-messages.ts";
-import { listed, oneParked, putAttempts, putCut, putMessages, sweep } from "./parking-statements.ts";
+import { listed, oneParked, putAttempts, putCuts, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
@@ -103,7 +103,7 @@ export class RunParking {
       case "find-cut":
         return await stored(this.#findCut(connectorId, call.key));
       case "cut":
-        return await write((database) => putCut(database, connectorId, call.cut));
+        return await write((database) => putCuts(database, connectorId, call.cuts));
       case "uncut":
         return await write((database) =>
           database.execute(sql`delete from ${requestCuts} where connector_id = ${connectorId}

@@ -139,6 +139,8 @@ for (const kind of databaseKinds) {
       expect(seen).toEqual(Array.from({ length: 25 }, (_, n) => idOf(n)));
       const { parked, total } = await state.parked.list("pages", { ...page, table: tables[0]!, limit: 2 });
       expect([parked.length, total]).toEqual([2, 13]);
+      await state.parked.ask("pages", { table: tables[1]! });
+      expect(await state.parked.list("pages", { ...page, limit: 1 })).toMatchObject({ total: 25, asked: 12 });
     });
 
     test("what was parked since a list was made is left alone by what is asked of that list", async () => {
@@ -313,7 +315,7 @@ for (const kind of databaseKinds) {
       const cut = { key: idOf(1), parts: ["0-3,5", "4"], maxPlace: 10n, maxVersion: 1, isOfCopy: false };
       const ofCopy = { ...cut, key: idOf(2), isOfCopy: true };
       for (const each of [cut, { ...cut, parts: [] }, ofCopy])
-        await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
+        await state.parking.answer("cuts", { kind: "cut", cuts: [each] }, null);
       expect(await cuts()).toEqual({ cuts: [cut], ofCopies: [idOf(2)], next: null });
       expect(await cuts(idOf(1))).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
       const find = (key: string) => state.parking.answer("cuts", { kind: "find-cut", key }, null);
@@ -325,7 +327,7 @@ for (const kind of databaseKinds) {
       );
       expect(await cuts()).toEqual({ cuts: [], ofCopies: [idOf(2)], next: null });
       const others = [3, 4, 5].map((n) => ({ ...cut, key: idOf(n), maxPlace: 99n }));
-      for (const each of others) await state.parking.answer("cuts", { kind: "cut", cut: each }, null);
+      for (const each of others) await state.parking.answer("cuts", { kind: "cut", cuts: [each] }, null);
       await state.parking.answer("cuts", { kind: "uncut", keys: [idOf(3), idOf(5), idOf(9)] }, null);
       expect((await cuts()).cuts.map(({ key }) => key)).toEqual([idOf(4)]);
       await park(message(1));
@@ -343,7 +345,7 @@ for (const kind of databaseKinds) {
       for (const n of [2, 4]) await state.parked.discard("old", { id: idOf(n) }, "ann");
       const cut = { key: idOf(5), parts: ["0", "1"], maxPlace: 10n, maxVersion: 1, isOfCopy: false };
       for (const each of [cut, { ...cut, key: idOf(6), maxPlace: 5n, isOfCopy: true }])
-        await state.parking.answer("old", { kind: "cut", cut: each }, null);
+        await state.parking.answer("old", { kind: "cut", cuts: [each] }, null);
       const { database } = state.parking as unknown as { readonly database: Database };
       const days = sql.raw("interval '8 days' where connector_id = 'old'");
       await database.execute(sql`update millrace.parked_messages set ended_at = ended_at - ${days}`);
@@ -378,7 +380,7 @@ for (const kind of databaseKinds) {
         park(...many(0)),
         ...many(2_000).map(({ id: key }) => {
           const cut = { key, parts: ["0", "1"], maxPlace: 1n, maxVersion: 1, isOfCopy: false };
-          return state.parking.answer("slow", { kind: "cut", cut }, null);
+          return state.parking.answer("slow", { kind: "cut", cuts: [cut] }, null);
         }),
       ];
       const writing = Promise.all(writes());
@@ -417,7 +419,7 @@ for (const kind of databaseKinds) {
       const rows = { places: [1n, 2n, 3n], firstRows: [1, 0], versions: [7, 8, 9] };
       await park(message(1, { hashes: [2, 1], ...rows }), message(2), message(3, { versions: [10] }));
       const cut = { key: idOf(5), parts: ["0", "1"], maxPlace: 3n, maxVersion: 9, isOfCopy: false };
-      await state.parking.answer("earlier", { kind: "cut", cut }, null);
+      await state.parking.answer("earlier", { kind: "cut", cuts: [cut] }, null);
       const { database } = state.parking as unknown as { readonly database: Database };
       // It does not know these columns.
       for (const nulls of [

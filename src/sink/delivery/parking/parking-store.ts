@@ -9,7 +9,7 @@ import type {
   ParkingCall,
   RequestCut,
 } from "../../../connector/parking.ts";
-import { BatchedIds } from "./batched-ids.ts";
+import { BatchedCalls } from "./batched-calls.ts";
 import type { RowPoint } from "./row-place.ts";
 
 export interface ParkingStore {
@@ -34,17 +34,29 @@ export interface ParkingStore {
   sweep(passed: RowPoint, areCopiesOpen: boolean): Promise<void>;
 }
 
-/** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. */
+/** Of one call, so that the thread of the state is not held up by it. */
+const mostBytesTogether = 4 * 1024 * 1024;
+const bytesOfCut = ({ parts }: RequestCut) => parts.reduce((sum, { length }) => sum + length, 100);
+const bytesOfMessage = ({ body, keys }: ParkedMessage) => body.length + keys.length;
+
+/** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. What is written during a call of its kind goes with the next one. */
 export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): ParkingStore {
   const tell = async (call: ParkingCall) => void (await ask(call));
-  const delivered = new BatchedIds((ids) => tell({ kind: "delivered", ids }));
+  const batched = <Item>(send: (items: readonly Item[]) => Promise<void>, bytesOf: (item: Item) => number) =>
+    new BatchedCalls({ send, bytesOf, mostBytes: mostBytesTogether });
+  const cuts = batched<RequestCut>((all) => tell({ kind: "cut", cuts: all }), bytesOfCut);
+  const messages = batched<ParkedMessage>((all) => tell({ kind: "park", messages: all }), bytesOfMessage);
+  const delivered = batched<string>(
+    (ids) => tell({ kind: "delivered", ids }),
+    ({ length }) => length,
+  );
   return {
     load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
     cuts: async (after) => (await ask({ kind: "cuts", after })) as CutPage,
     findCut: async (key) => (await ask({ kind: "find-cut", key })) as RequestCut | null,
-    cut: (cut) => tell({ kind: "cut", cut }),
+    cut: (cut) => cuts.add([cut]),
     uncut: (keys) => tell({ kind: "uncut", keys }),
-    park: (messages) => tell({ kind: "park", messages }),
+    park: (all) => messages.add(all),
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),

@@ -1,0 +1,60 @@
+import { expect, test } from "bun:test";
+import { moveParked, type SelectionFlags } from "../../src/cli/parked-commands.ts";
+import { commandRig } from "../support/command-rig.ts";
+
+const streaming = { connector: { id: "orders" }, status: { state: { realtime: {} }, status: {} } };
+
+/** What a retry prints, and why it fails, where `left` are what looks find: parked messages, and how many of them are asked for. */
+async function watched(left: readonly (readonly [number, number])[], connector: object = streaming) {
+  const looks = left.map(([total, asked]) => ({ parked: [], next: null, total, asked, as_of: "" }));
+  const { context, requests, printed } = commandRig(({ call }) => {
+    if (call.startsWith("POST")) return Response.json({ count: 3 });
+    return Response.json(call.endsWith("/parked") ? (looks.shift() ?? null) : connector);
+  });
+  const flags: SelectionFlags = { table: "public.t", watch: true };
+  const failure = await moveParked(context, "orders", "retry", undefined, flags).catch(
+    ({ message }: Error) => message,
+  );
+  return { printed, failure, first: requests[0] };
+}
+
+test("a retry that is watched tells how many are left, and ends when none is", async () => {
+  const { printed, failure, first } = await watched([
+    [3, 3],
+    [3, 3],
+    [1, 1],
+    [0, 0],
+  ]);
+  expect(first).toEqual({
+    call: "POST connectors/orders/parked/retry",
+    body: { schema: "public", table: "t" },
+  });
+  expect(printed).toEqual([
+    "3 messages parked, 3 to be sent again",
+    "1 message parked, 1 to be sent again",
+    "0 messages parked, 0 to be sent again",
+  ]);
+  expect(failure).toBeUndefined();
+});
+
+test("it fails where some were refused again", async () => {
+  const { failure } = await watched([
+    [3, 3],
+    [2, 0],
+  ]);
+  expect(failure).toBe("Still parked: millrace parked list orders");
+});
+
+test("it does not wait for a connector that sends nothing before somebody acts", async () => {
+  const stopped = { ...streaming, status: { state: { shutdown: {} }, status: {} } };
+  const { failure } = await watched([[3, 3]], stopped);
+  expect(failure).toContain("orders is stopped, and its messages wait: millrace connectors start orders");
+});
+
+test("one message is not watched: it is shown", async () => {
+  const { context, requests } = commandRig(() => Response.json({ count: 1 }));
+  expect(moveParked(context, "orders", "retry", "m1", { watch: true })).rejects.toThrow(
+    "millrace parked show orders m1",
+  );
+  expect(requests).toEqual([]);
+});
