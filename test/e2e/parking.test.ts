@@ -13,6 +13,7 @@ import {
   writeUntil,
 } from "../support/audited-load.ts";
 import { builtStage, stateIn } from "../support/built-stage.ts";
+import { anyRefusal, choosy, ofIds, takesAll } from "../support/choosy-receiver.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { toldOnFailure } from "../support/told-on-failure.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -25,45 +26,6 @@ setDefaultTimeout(240_000);
 /** `test/long/parking.ts` has 100. */
 const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 3);
 const limitMs = 240_000 + kills * 20_000;
-
-type Refuses = (ids: readonly number[], body: string) => boolean;
-
-const ofIds =
-  (bad: readonly number[]): Refuses =>
-  (ids) =>
-    ids.some((id) => bad.includes(id));
-const takesAll: Refuses = () => false;
-
-/** What the receiver refuses until the next mishap. */
-function anyRefusal(): Refuses {
-  switch (random(4)) {
-    case 0: {
-      const most = 100 + random(1_000);
-      return (_, body) => body.length > most;
-    }
-    case 1: {
-      const untilMs = performance.now() + random(150);
-      return () => performance.now() < untilMs;
-    }
-    default:
-      return ofIds([random(40), random(40), random(40)]);
-  }
-}
-
-/** Takes again what it took once. */
-function choosy(refuses: Refuses): ReceiverScript {
-  const taken = new Set<string>();
-  return ({ headers, body }) => {
-    const key = headers["idempotency-key"]!;
-    const ids = (JSON.parse(body) as { id: number }[]).map(({ id }) => id);
-    const isRefused = !taken.has(key) && refuses(ids, body);
-    if (Math.random() < 0.05) return { kind: "reset" };
-    if (isRefused) return { kind: "answer", status: 422, body: "no such id" };
-    taken.add(key);
-    // It has the rows, and nobody hears of it.
-    return Math.random() < 0.05 ? 503 : { kind: "answer", status: 200, delayMs: random(10) };
-  };
-}
 
 test(
   `what is refused is parked, and arrives after a retry, under ${kills} kill -9`,
