@@ -99,8 +99,8 @@ export type ParkingCall =
   | { readonly kind: "look"; readonly askedSince: string | null; readonly discardedSince: string | null }
   /** All that nobody has asked for are asked for now. */
   | { readonly kind: "ask" }
-  /** The compressed body; null: it is not parked any more. */
-  | { readonly kind: "body"; readonly id: string }
+  /** The compressed bodies of those that are parked still. Answered with `ParkedBodies`. */
+  | { readonly kind: "bodies"; readonly ids: readonly string[] }
   | { readonly kind: "delivered"; readonly ids: readonly string[] }
   /** It stays parked. Who asked for it until then asks no more. */
   | {
@@ -149,7 +149,10 @@ export interface ParkedWishes {
   readonly discardedUntil: string;
 }
 
-export type ParkingAnswer = ParkedPage | CutPage | RequestCut | ParkedWishes | Uint8Array | null;
+/** By the ids of their messages. */
+export type ParkedBodies = ReadonlyMap<string, Uint8Array>;
+
+export type ParkingAnswer = ParkedPage | CutPage | RequestCut | ParkedWishes | ParkedBodies | null;
 
 /** The rows of a part, as ranges: `0-3,7`. Pure. */
 export function partText(rows: readonly number[]): string {

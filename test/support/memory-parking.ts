@@ -112,9 +112,9 @@ export class MemoryParking {
         this.#clock++;
         for (const each of this.parked) each.asked ??= this.#clock;
         return null;
-      case "body": {
-        const kept = this.kept.get(call.id);
-        return kept?.state === "parked" ? kept.message.body : null;
+      case "bodies": {
+        const asked = this.parked.filter(({ message }) => call.ids.includes(message.id));
+        return new Map(asked.map(({ message: { id, body } }) => [id, body]));
       }
       case "delivered":
         for (const kept of this.parked) if (call.ids.includes(kept.message.id)) kept.state = "delivered";

@@ -130,7 +130,7 @@ export async function sweep(
     where ${ofConnector} and ${isOver(sql`cut_at < clock_timestamp() - ${retention}`)}`);
 }
 
-export function oneParked(connectorId: string, id: string): SQL {
+function oneParked(connectorId: string, id: string): SQL {
   return sql`connector_id = ${connectorId} and id = ${id}::uuid and state = 'parked'`;
 }
 

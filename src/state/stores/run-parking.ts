@@ -4,6 +4,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type {
   CutPage,
+  ParkedBodies,
   ParkedEntry,
   ParkedPage,
   ParkedWishes,
@@ -17,7 +18,7 @@ import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
 import { OpenWrites } from "./open-writes.ts";
 import { lockMessages, nextTime } from "./parked-messages.ts";
-import { listed, oneParked, putAttempts, putCuts, putMessages, sweep } from "./parking-statements.ts";
+import { listed, putAttempts, putCuts, putMessages, sweep } from "./parking-statements.ts";
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
@@ -95,8 +96,8 @@ export class RunParking {
               where connector_id = ${connectorId} and state = 'parked' and asked_at is null`);
           }),
         );
-      case "body":
-        return await stored(this.#body(connectorId, call.id));
+      case "bodies":
+        return await stored(this.#bodies(connectorId, call.ids));
       case "cuts":
         await this.#writes.ended(connectorId);
         return await stored(this.#cuts(connectorId, call.after));
@@ -203,12 +204,13 @@ export class RunParking {
     };
   }
 
-  async #body(connectorId: string, id: string): Promise<Uint8Array | null> {
-    const [row] = await rowsOf<{ body: string | null }>(
+  async #bodies(connectorId: string, ids: readonly string[]): Promise<ParkedBodies> {
+    const rows = await rowsOf<{ id: string; body: string }>(
       this.database,
-      sql`select encode(body, 'base64') as body from ${parkedMessages} where ${oneParked(connectorId, id)}`,
+      sql`select id::text as id, encode(body, 'base64') as body from ${parkedMessages}
+        where connector_id = ${connectorId} and id = any (${listed(ids)}) and state = 'parked'`,
     );
-    return row?.body ? new Uint8Array(Buffer.from(row.body, "base64")) : null;
+    return new Map(rows.map(({ id, body }) => [id, new Uint8Array(Buffer.from(body, "base64"))]));
   }
 }
 

@@ -122,7 +122,10 @@ for (const kind of databaseKinds) {
       expect(new Date(committedAtMs).toISOString()).toBe(parked[0]!.committed_at);
       const shown = await state.parked.find("one", idOf(2), true);
       expect(shown?.body).toBe('[{"id":2,"v":"ä\\u0000"}]');
-      expect(await state.parking.answer("one", { kind: "body", id: idOf(2) }, null)).toEqual(message(2).body);
+      const bodies = { kind: "bodies", ids: [idOf(2), idOf(9), idOf(1)] } as const;
+      expect(await state.parking.answer("one", bodies, null)).toEqual(
+        new Map([1, 2].map((n) => [idOf(n), message(n).body])),
+      );
       expect([...(await state.parked.totals(null))]).toContainEqual(["one", { messages: 3, bytes: 90 }]);
     });
 
@@ -195,7 +198,9 @@ for (const kind of databaseKinds) {
       expect([wanted, discarded]).toEqual([[idOf(3)], [idOf(1)]]);
       const list = await state.parked.list("discard", { ...page, isDiscarded: true });
       expect(list.parked).toMatchObject([{ id: idOf(1), state: "Discarded", discarded_by: "ann" }]);
-      expect(await state.parking.answer("discard", { kind: "body", id: idOf(1) }, null)).toBeNull();
+      expect(await state.parking.answer("discard", { kind: "bodies", ids: [idOf(1)] }, null)).toEqual(
+        new Map(),
+      );
       expect((await load()).entries.map(({ isSettled }) => isSettled)).toEqual([true, false, false, false]);
       await state.parking.answer(
         "discard",

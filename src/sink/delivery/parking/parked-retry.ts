@@ -256,7 +256,7 @@ export class ParkedRetry implements RetryView {
     const { store } = this.options;
     try {
       await this.options.stored(entry.id);
-      const body = await store.body(entry.id);
+      const body = await store.body(entry);
       if (body === null) this.#leave(entry);
       else {
         const bytes = await Bun.zstdDecompress(body);

@@ -3,6 +3,8 @@
 import type {
   AttemptNote,
   CutPage,
+  ParkedBodies,
+  ParkedEntry,
   ParkedMessage,
   ParkedPage,
   ParkedWishes,
@@ -24,7 +26,8 @@ export interface ParkingStore {
   look(askedSince: string | null, discardedSince: string | null): Promise<ParkedWishes>;
   /** Asks for all that are parked and that nobody has asked for. */
   ask(): Promise<void>;
-  body(id: string): Promise<Uint8Array | null>;
+  /** Compressed; null: it is not parked any more. */
+  body(entry: Pick<ParkedEntry, "id" | "bytes">): Promise<Uint8Array | null>;
   delivered(ids: readonly string[]): Promise<void>;
   /** One that is not parked any more stays as it is. */
   refused(id: string, attempts: readonly AttemptNote[], askedUntil: string | null): Promise<void>;
@@ -39,16 +42,25 @@ const mostBytesTogether = 4 * 1024 * 1024;
 const bytesOfCut = ({ parts }: RequestCut) => parts.reduce((sum, { length }) => sum + length, 100);
 const bytesOfMessage = ({ body, keys }: ParkedMessage) => body.length + keys.length;
 
-/** Makes each question a call. `ask` resolves with the answer to its kind, once that is durable. What is written during a call of its kind goes with the next one. */
+/**
+ * Makes questions calls. `ask` resolves with the answer to its kind, once that is durable. Of what is asked for most often, all that comes during
+ * a call goes with the next one.
+ */
 export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): ParkingStore {
   const tell = async (call: ParkingCall) => void (await ask(call));
-  const batched = <Item>(send: (items: readonly Item[]) => Promise<void>, bytesOf: (item: Item) => number) =>
-    new BatchedCalls({ send, bytesOf, mostBytes: mostBytesTogether });
+  const batched = <Item, Result = void>(
+    send: (items: readonly Item[]) => Promise<Result>,
+    bytesOf: (item: Item) => number,
+  ) => new BatchedCalls<Item, Result>({ send, bytesOf, mostBytes: mostBytesTogether });
   const cuts = batched<RequestCut>((all) => tell({ kind: "cut", cuts: all }), bytesOfCut);
   const messages = batched<ParkedMessage>((all) => tell({ kind: "park", messages: all }), bytesOfMessage);
   const delivered = batched<string>(
     (ids) => tell({ kind: "delivered", ids }),
     ({ length }) => length,
+  );
+  const bodies = batched<Pick<ParkedEntry, "id" | "bytes">, ParkedBodies>(
+    async (entries) => (await ask({ kind: "bodies", ids: entries.map(({ id }) => id) })) as ParkedBodies,
+    ({ bytes }) => bytes,
   );
   return {
     load: async (after) => (await ask({ kind: "load", after })) as ParkedPage,
@@ -60,7 +72,7 @@ export function parkingStoreOf(ask: (call: ParkingCall) => Promise<unknown>): Pa
     look: async (askedSince, discardedSince) =>
       (await ask({ kind: "look", askedSince, discardedSince })) as ParkedWishes,
     ask: () => tell({ kind: "ask" }),
-    body: async (id) => (await ask({ kind: "body", id })) as Uint8Array | null,
+    body: async (entry) => (await bodies.add([entry])).get(entry.id) ?? null,
     delivered: (ids) => delivered.add(ids),
     refused: (id, attempts, askedUntil) => tell({ kind: "refused", id, attempts, askedUntil }),
     held: (id, attempts) => tell({ kind: "held", id, attempts }),
