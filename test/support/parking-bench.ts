@@ -3,6 +3,7 @@
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { lsn } from "../../src/change/lsn.ts";
 import type { WebhookSinkRequest } from "../../src/connector/config/webhook-config.ts";
+import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import { batches, type FixtureTransaction, relation } from "./batch-fixture.ts";
 import { type ReceiverScript, WebhookReceiver } from "./webhook-receiver.ts";
 import { RecordStore, WebhookRig, webhookConnector } from "./webhook-rig.ts";
@@ -48,10 +49,10 @@ export class ParkingBench implements AsyncDisposable {
   }
 
   /** One life of the worker. */
-  async life(change: Partial<WebhookSinkRequest> = {}) {
+  async life(change: Partial<WebhookSinkRequest> = {}, request: Partial<ConnectorRequest> = {}) {
     const webhook = { on_exhausted: park, retry: { initial_backoff_ms: 1, max_backoff_ms: 2 }, ...change };
     const rig = this.#owned.use(
-      await WebhookRig.start(webhookConnector(this.receiver.url, webhook), this.store),
+      await WebhookRig.start(webhookConnector(this.receiver.url, webhook, request), this.store),
     );
     const sink = rig.sink({
       warning: (_, reason) => this.warnings.push(reason),

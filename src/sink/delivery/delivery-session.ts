@@ -25,10 +25,10 @@ import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
+import { windowChanges } from "./stream/window-options.ts";
 import type { Transport, TransportEvents } from "./transport.ts";
 
 const windowBytes = 8 * 1024 * 1024;
-const windowChanges = 65_536;
 
 export class DeliverySession {
   readonly #inbox = new Inbox<DeliveryMessage>();

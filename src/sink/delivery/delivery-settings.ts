@@ -34,6 +34,8 @@ export interface ParkingSettings {
   readonly parksRefused: boolean;
   readonly maxMessages: number;
   readonly maxBytes: number;
+  /** Messages that may be parked beyond these bounds while those that are to be sent again wait for the stream. */
+  readonly mostBeyond: number;
   /** All that is parked is sent again so often; 0: when somebody asks. */
   readonly retryEveryMs: number;
 }

@@ -58,19 +58,20 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   const database = source.postgres?.connection.database ?? "";
   const hasPlaceholders = source.postgres?.replication_type.logical_replication?.toast_mode === "Placeholder";
   const encoding = messageEncoding(messages.format, { id, database, hasPlaceholders });
+  const maxBufferedRows = limits.cdc.max_buffer_rows || Number.POSITIVE_INFINITY;
   return {
     ...producing,
     database,
     messages,
     encoding,
     hasPlaceholders,
-    parking: parkingSettings(config.on_exhausted),
+    parking: parkingSettings(config.on_exhausted, maxBufferedRows),
     delivery: {
       encoding,
       // A message has one row: where windows end decides nothing.
       batch: { maxRows: 1, isBare: true, maxBytes: producer.message_max_bytes },
       flushIntervalMs: limits.cdc.flush_interval_ms || Math.max(producer.linger_ms, 1),
-      maxBufferedRows: limits.cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
+      maxBufferedRows,
       maxBufferedCopyRows: limits.snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
     },
   };

@@ -21,6 +21,7 @@ export function webhookSettings(connector: ConnectorConfig): RequestSettings {
   const config = webhookConfig(connector);
   const { batch, retry } = config;
   const { cdc, snapshot } = connector.limits;
+  const maxBufferedRows = cdc.max_buffer_rows || Number.POSITIVE_INFINITY;
   return {
     encoding: encodingOf(connector, messageFormat(config.format)),
     batch: {
@@ -36,9 +37,9 @@ export function webhookSettings(connector: ConnectorConfig): RequestSettings {
     },
     retriesExhausted: "webhook_retries_exhausted",
     maxInFlight: config.max_in_flight,
-    parking: parkingSettings(config.on_exhausted),
+    parking: parkingSettings(config.on_exhausted, maxBufferedRows),
     flushIntervalMs: cdc.flush_interval_ms || defaultFlushIntervalMs,
-    maxBufferedRows: cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
+    maxBufferedRows,
     maxBufferedCopyRows: snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
   };
 }

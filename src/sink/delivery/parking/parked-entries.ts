@@ -99,9 +99,10 @@ export class ParkedEntries {
     return this.parked.get(id) ?? this.settled.get(id);
   }
 
-  /** Its rows have come again. Returns whether that was waited for. */
+  /** Its rows have come again. Returns whether that was waited for, and not for the checkpoint. */
   cameAgain(id: string): boolean {
-    return this.#unreached.delete(id);
+    const isAwaited = this.get(id)?.isOfCopy || !this.options.waitsForCheckpoint;
+    return this.#unreached.delete(id) && isAwaited;
   }
 
   /** Whether all rows of its keys that came before it are delivered, and none of them comes again. */

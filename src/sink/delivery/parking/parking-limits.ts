@@ -25,14 +25,6 @@ export function hasSpaceFor(
   return hasSpace && parked.size + requests.length <= maxMessages;
 }
 
-/**
- * The limits while messages wait for the stream, which may wait for what finds no space: it comes to them in windows, and a window has to be
- * delivered or parked as a whole.
- */
-export function limitsBeforeStream({ maxMessages, maxBytes }: ParkingLimits): ParkingLimits {
-  return { maxMessages: 2 * maxMessages, maxBytes: 2 * maxBytes };
-}
-
 export function parkingFull(
   connectorId: string,
   request: Parkable | undefined,

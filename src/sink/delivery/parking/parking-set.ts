@@ -49,7 +49,7 @@ export function parkingSet(
     if (size > 0) void retry.watch();
     warn(size, bytes, wait);
   };
-  const { maxMessages, maxBytes, parksRefused, retryEveryMs } = settings;
+  const { maxMessages, maxBytes, mostBeyond, parksRefused, retryEveryMs } = settings;
   const limits = { maxMessages, maxBytes };
   // What was delivered before it comes again until the checkpoint is past it, and must not come after it.
   const waitsForCheckpoint = true;
@@ -77,6 +77,7 @@ export function parkingSet(
     random,
     stored: (id) => parking.stored(id),
     maxInFlight: Math.min(mostRetries, share),
+    mostBeyond,
     everyMs: retryEveryMs,
     held: changed,
     failed: (error) => events.failed(toMillraceError(error)),

@@ -12,7 +12,7 @@ import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
 import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
-import { hasSpaceFor, limitsBeforeStream, type ParkingLimits, parkingFull } from "./parking-limits.ts";
+import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
 import { halves, isMarked, lastPoint } from "./request-parts.ts";
@@ -47,6 +47,8 @@ export interface RetryView {
   isSending(entry: ParkedEntry): boolean;
   /** All that is left to be sent waits until the stream has come to it. */
   readonly awaitsStream: boolean;
+  /** Whether the stream may go on though so many more are parked than may be: it is waited for. */
+  mayExceed(messages: number): boolean;
   /** More of what is parked was reached by the stream. */
   reached(): void;
   /** Resolves when something has become of a message. Throws the signal's reason. */
@@ -149,7 +151,7 @@ export class Parking implements UndeliverableRequests {
       await this.#cut(work, halves(rows));
       return true;
     }
-    while (!this.#fits([request]) && !this.#mayExceed(request)) {
+    while (!this.#fits([request]) && !this.#mayExceed([request])) {
       await this.retry?.change(signal);
       if (this.retry?.isOver) return true;
     }
@@ -222,7 +224,7 @@ export class Parking implements UndeliverableRequests {
       waiting.push(part);
     }
     // Meanwhile what they wait for may be delivered: so it is looked at anew.
-    if (!this.#fits(waiting) && !this.#mayExceed(waiting[0])) await this.retry?.change(signal);
+    if (!this.#fits(waiting) && !this.#mayExceed(waiting)) await this.retry?.change(signal);
     else await this.#park(waiting, "behind", work);
   }
 
@@ -245,20 +247,17 @@ export class Parking implements UndeliverableRequests {
     return this.#cuts.has(key) || this.entries.has(key);
   }
 
-  #fits(requests: readonly OutgoingRequest[], limits = this.options.limits): boolean {
-    return hasSpaceFor(requests, this.parked, limits);
+  #fits(requests: readonly OutgoingRequest[]): boolean {
+    return hasSpaceFor(requests, this.parked, this.options.limits);
   }
 
-  /**
-   * Whether it is parked though there is no space for it: while messages are sent again there will be. These may wait until the stream has
-   * come to them, as what was delivered before them comes again; and the stream would wait for this one. Throws `parking_full`.
-   */
-  #mayExceed(request: OutgoingRequest | undefined): boolean {
+  /** Whether they are parked though there is no space for them: while messages are sent again there will be. Throws `parking_full`. */
+  #mayExceed(requests: readonly OutgoingRequest[]): boolean {
     const { connectorId, limits } = this.options;
-    const { makesSpace = false, awaitsStream = false } = this.retry ?? {};
-    if (makesSpace && !awaitsStream) return false;
-    if (makesSpace && request && this.#fits([request], limitsBeforeStream(limits))) return true;
-    throw parkingFull(connectorId, request, this.parked, limits);
+    const { retry } = this;
+    if (retry?.makesSpace && !retry.awaitsStream) return false;
+    if (retry?.mayExceed(requests.length)) return true;
+    throw parkingFull(connectorId, requests[0], this.parked, limits);
   }
 
   /** Later rows wait behind it from here on; the work goes on once it is durable. */

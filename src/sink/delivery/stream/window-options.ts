@@ -6,6 +6,9 @@ import type { StreamOutlet, StreamOutletOptions } from "../transport.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { ProgressReportOptions } from "./progress-report.ts";
 
+/** The checkpoint passes no more changes at once. */
+export const windowChanges = 65_536;
+
 export interface WindowLimits {
   /** By now. */
   readonly maxBytes: () => number;

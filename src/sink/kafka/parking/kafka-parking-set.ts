@@ -86,6 +86,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
       attempt: this.#attempt,
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,
+      mostBeyond: settings.mostBeyond,
       everyMs: settings.retryEveryMs,
       monotonic,
       sleep,

@@ -9,7 +9,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
 import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
 import type { RetryView } from "../../delivery/parking/parking.ts";
-import { hasSpaceFor, limitsBeforeStream, parkingFull } from "../../delivery/parking/parking-limits.ts";
+import { hasSpaceFor, parkingFull } from "../../delivery/parking/parking-limits.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 import { pointOf } from "../../delivery/parking/row-place.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
@@ -168,8 +168,7 @@ export class KafkaParking {
     const { retry } = this;
     // While messages are sent again there will be space, for which the next row waits; but not where these wait for the stream.
     const willHaveSpace = retry?.isActive && !retry.awaitsStream;
-    const limits = retry?.isActive ? limitsBeforeStream(settings) : settings;
-    if (!willHaveSpace && !hasSpaceFor([request], parked, limits))
+    if (!willHaveSpace && !hasSpaceFor([request], parked, settings) && !retry?.mayExceed(1))
       throw parkingFull(connectorId, request, parked, settings);
     const entry = entryOf(table, row, id, body.length);
     parked.add(entry);

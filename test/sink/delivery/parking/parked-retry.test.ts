@@ -337,7 +337,8 @@ test("full: a message of an earlier run does not go before what was delivered be
 test("full: rows behind what holds up the stream do not fill the parking without end", async () => {
   await using at = await ParkingBench.start(({ body }) => (body.includes("slow") ? 503 : 422));
   const retry = { initial_backoff_ms: 1, max_backoff_ms: 2, max_retries: 0, max_retry_duration_ms: 0 };
-  const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 3 } }, retry });
+  const limits = { cdc: { max_buffer_rows: 2 } };
+  const life = await at.life({ ...single, on_exhausted: { park: { max_messages: 3 } }, retry }, { limits });
   await life.write([transaction(1, [insert(1, "slow")])]);
   await life.write([2, 3, 4].map((id) => transaction(id, [insert(id)])));
   await waitFor("the parked rows", () => at.parked.length === 3);
@@ -348,7 +349,30 @@ test("full: rows behind what holds up the stream do not fill the parking without
   await life.write(more);
   await waitFor("the failure", () => at.failure !== null);
   expect(at.failure).toMatchObject({ code: "parking_full" });
-  expect(at.parked.length).toBeLessThanOrEqual(6);
+  // Three, and the rows of a window: some changes are two.
+  expect(at.parked.length).toBeLessThanOrEqual(7);
+});
+
+test("full: the rest of what the checkpoint passes at once is parked, however much more than may be that is", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const config = { ...single, on_exhausted: { park: { max_messages: 2 } } };
+  const changes = Array.from({ length: 40 }, (_, n) => insert(1 + (n % 4), `bad ${n}`));
+  const life = await at.life(config);
+  await life.write([transaction(1, changes)]);
+  expect(await life.sink.flush().catch((error: unknown) => error)).toMatchObject({ code: "parking_full" });
+  await life.rig[Symbol.asyncDispose]();
+  // Somebody lowers the limit, too.
+  config.on_exhausted.park.max_messages = 1;
+  at.receiver.script = takes;
+  at.store.parking.ask();
+  const next = await at.life(config);
+  await next.write([transaction(1, changes)]);
+  await next.sink.flush();
+  await waitFor("the parking to be empty", () => at.parked.length === 0);
+  expect(at.failure).toMatchObject({ code: "parking_full" });
+  const ofKey = (key: number) => (text: string) => Number(text.split(" ")[1]) % 4 === key;
+  for (const key of [0, 1, 2, 3])
+    expect(sent(at).filter(ofKey(key))).toEqual(Array.from({ length: 10 }, (_, n) => `bad ${key + 4 * n}`));
 });
 
 test("full: a row that the checkpoint passes together with what is sent again does not stop the run", async () => {
@@ -430,6 +454,7 @@ test("full: what is parked behind a message that is discarded at that moment fol
     isUnderWay: () => false,
     isSending: () => false,
     reached: () => {},
+    mayExceed: () => true,
     change: async () => {},
     get awaitsStream() {
       queueMicrotask(discard);

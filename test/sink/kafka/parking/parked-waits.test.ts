@@ -166,7 +166,7 @@ test("full: the stream goes on where no message that is sent again makes a place
   expect(() => session.write(insert(5, "large"))).toThrow("Parking is full: 4 messages");
 });
 
-test("full: the stream does not wait for messages that wait for it, until twice as many as may be are parked", async () => {
+test("full: the stream does not wait for messages that wait for it, until so many more than may be are parked", async () => {
   const first = await begin(true);
   first.write(insert(1, "large"), insert(2, "large"), insert(3, "large"));
   await first.end();
