@@ -29,6 +29,7 @@ export interface NativeRowOptions {
 }
 
 export class NativeRowEncoder implements RowEncoder {
+  readonly columnsAt: readonly (readonly string[])[];
   /** `"name":`, one for each column. */
   readonly #names: readonly Uint8Array[];
   readonly #writers: readonly ValueWriter[];
@@ -43,6 +44,7 @@ export class NativeRowEncoder implements RowEncoder {
     this.#writers = columns.map(valueWriter);
     this.#placeholders = columns.map((column) => options.placeholder && isStringType(column));
     const prefix = options.schemaPrefix ?? null;
+    this.columnsAt = [prefix === null ? [] : ["payload"]];
     this.#opening = encoder.encode(prefix === null ? "" : schemaOpening(nativeSchema(prefix, relation)));
     this.#closing = encoder.encode(prefix === null ? "" : "}");
   }

@@ -28,6 +28,8 @@ export interface RowContext {
 }
 
 export interface RowEncoder {
+  /** Where in the JSON of a row its columns stand: names of members, from outside in. Of several places the first that has them. Absent: Avro. */
+  readonly columnsAt?: readonly (readonly string[])[];
   /**
    * Writes one JSON object, or one Avro record behind its header, at the end of `out`. `before` and `after` stand on the old and the new tuple in
    * `arena`, or are empty; a delete has no `after`, a truncate neither. What is unchanged in `after` is not in `before`

@@ -11,23 +11,27 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** JSON: a list of objects. A row whose key is not found is left out. */
 export function rowKeys(request: RowsRequest): string {
-  const { keyColumns } = request.rowMarks;
+  const { keyColumns, columnsAt } = request.rowMarks;
   if (keyColumns.length === 0) return "[]";
   const keys = Array.from({ length: Math.min(request.rows, maxListed) }, (_, row) =>
-    keyOf(decoder.decode(rowBytes(request, row, lookedAtBytes)), keyColumns),
+    keyOf(decoder.decode(rowBytes(request, row, lookedAtBytes)), keyColumns, columnsAt),
   );
   return `[${[...new Set(keys.filter((key) => key !== null))].join(",")}]`;
 }
 
-/** Where a row of either format has its columns. */
-function keyOf(json: string, columns: readonly string[]): string | null {
-  const payload = memberOf(json, 0, "payload");
-  const row = payload ?? { start: 0, end: json.length };
-  const after = memberOf(json, row.start, "after");
-  const before = memberOf(json, row.start, "before");
-  for (const place of [after, before, row]) {
-    if (place === null || json[place.start] !== "{") continue;
-    const members = columns.map((column) => memberOf(json, place.start, column));
+/** `places`: names of members, from outside in, within which the columns may stand. */
+function keyOf(
+  json: string,
+  columns: readonly string[],
+  places: readonly (readonly string[])[],
+): string | null {
+  for (const place of places) {
+    const start = place.reduce<number | null>(
+      (at, name) => (at === null ? null : (memberOf(json, at, name)?.start ?? null)),
+      0,
+    );
+    if (start === null || json[start] !== "{") continue;
+    const members = columns.map((column) => memberOf(json, start, column));
     if (members.some((member) => member === null)) continue;
     const texts = members.map((member) => exact(json.slice(member!.start, member!.end)));
     return `{${columns.map((column, i) => `${JSON.stringify(column)}:${texts[i]}`).join(",")}}`;

@@ -39,6 +39,8 @@ export interface RequestRows {
   readonly isOfCopy: boolean;
   /** Names of the columns of the table's key. */
   readonly keyColumns: readonly string[];
+  /** As of `RowEncoder`. */
+  readonly columnsAt: readonly (readonly string[])[];
   /** Of the first row. */
   readonly commitTimeUs: number;
 }

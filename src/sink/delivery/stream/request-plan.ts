@@ -161,15 +161,17 @@ class RowMarks implements RequestRows {
   readonly versions: number[] = [];
   readonly isOfCopy: boolean;
   readonly keyColumns: readonly string[];
+  readonly columnsAt: readonly (readonly string[])[];
   readonly commitTimeUs: number;
 
   constructor(
-    { relation: { key, columns } }: CompiledTable,
+    { relation: { key, columns }, encoder }: CompiledTable,
     { context, moment }: PlannedRow,
     readonly isBare: boolean,
   ) {
     this.isOfCopy = context.snapshot;
     this.keyColumns = key.map((column) => columns[column]!.name);
+    this.columnsAt = encoder.columnsAt ?? [];
     this.commitTimeUs = moment.commitTimeUs;
   }
 

@@ -59,6 +59,7 @@ export function hasBefore(
 }
 
 export class DebeziumRowEncoder implements RowEncoder {
+  readonly columnsAt: readonly (readonly string[])[];
   readonly #names: readonly Uint8Array[];
   readonly #writers: readonly ValueWriter[];
   readonly #placeholders: readonly (Uint8Array | null)[];
@@ -85,6 +86,7 @@ export class DebeziumRowEncoder implements RowEncoder {
     this.#names = relation.columns.map(({ name }) => bytesOf(`${JSON.stringify(name)}:`));
     this.#writers = mappings.map(({ write }) => write);
     this.#placeholders = mappings.map((mapping) => (options.placeholder ? placeholderOf(mapping) : null));
+    this.columnsAt = ["after", "before"].map((row) => (options.embedSchema ? ["payload", row] : [row]));
     const schema = options.embedSchema ? envelopeSchema(options.name, relation, mappings) : null;
     this.#opening = bytesOf(schema ? schemaOpening(schema) : "");
     const head = `"version":${JSON.stringify(options.version)},"connector":"postgresql"`;

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { neverAborted } from "../../../../src/concurrency/until-aborted.ts";
-import { tableShape, transaction } from "../../../support/batch-fixture.ts";
+import { relation, tableShape, transaction } from "../../../support/batch-fixture.ts";
 import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
@@ -33,6 +33,29 @@ test("one bad row among a thousand is parked, and the others arrive once", async
     /^\[\{"id":700,"name":"bad",.*\}\]$/,
   );
 });
+
+const misleading = relation(
+  "odd",
+  [
+    ["payload", 3802, "jsonb"],
+    ["before", 3802, "jsonb"],
+    ["after", 3802, "jsonb"],
+    ["id", 20, "bigint"],
+  ],
+  { id: 16_402, key: [3] },
+);
+
+test.each([{ native: {} }, { debezium: {} }] as const)(
+  "a key is told also where columns are called as the members of an envelope are, in the form %j",
+  async (format) => {
+    await using at = await ParkingBench.start(refuses("bad"));
+    const { sink, write } = await at.life({ format });
+    const after = ['{"id":1,"bad":1}', '{"id":2}', '{"id":3}', "4"];
+    await write([transaction(1, [{ kind: "insert", relation: misleading, after }])]);
+    await sink.flush();
+    expect(at.parked.map(({ message: { keys } }) => keys)).toEqual(['[{"id":4}]']);
+  },
+);
 
 test("a request that the receiver took before its connection ended, and refuses when it comes again, is not cut", async () => {
   let taken: string | undefined;

@@ -27,6 +27,7 @@ function request(n: number, isOfCopy: boolean): RowsRequest {
       steps: [0, 4, 8],
       versions: [5, 5, 5],
       keyColumns: ["id"],
+      columnsAt: [[]],
       commitTimeUs: 0,
     },
   };

@@ -26,6 +26,7 @@ function request(
   rows: readonly string[],
   keyColumns: readonly string[] = ["id"],
   cuts: readonly number[] = [],
+  columnsAt: readonly (readonly string[])[] = [[]],
 ): RowsRequest {
   const bytes = encoder.encode(`[${rows.join(",")}]`);
   let at = 0;
@@ -53,6 +54,7 @@ function request(
       isBare: false,
       isOfCopy: false,
       keyColumns,
+      columnsAt,
       commitTimeUs: 0,
     },
   };
@@ -105,11 +107,12 @@ test("keys of rows in either form, with all their digits", () => {
   expect(rowKeys(request(native, ["id", "n"]))).toBe(
     '[{"id":"9007199254740993","n":"1.50"},{"id":-7,"n":"x"}]',
   );
-  const debezium = [
-    '{"before":null,"after":{"id":1,"v":[1,{"id":2}]},"op":"c"}',
-    '{"schema":{"id":8},"payload":{"before":{"id":5},"after":null,"op":"d"}}',
-  ];
-  expect(rowKeys(request(debezium))).toBe('[{"id":1},{"id":5}]');
+  const envelopes = ['{"before":null,"after":{"id":1,"v":[1,{"id":2}]}}', '{"before":{"id":5},"after":null}'];
+  const inEnvelope = [["after"], ["before"]];
+  expect(rowKeys(request(envelopes, ["id"], [], inEnvelope))).toBe('[{"id":1},{"id":5}]');
+  const withSchema = envelopes.map((row) => `{"schema":{"id":8},"payload":${row}}`);
+  const inPayload = inEnvelope.map((place) => ["payload", ...place]);
+  expect(rowKeys(request(withSchema, ["id"], [], inPayload))).toBe('[{"id":1},{"id":5}]');
   expect(rowKeys(request([`{"v":"${"x".repeat(70_000)}","id":1}`]))).toBe("[]");
   expect(rowKeys(request(['{"id":1}'], []))).toBe("[]");
 });
