@@ -11,12 +11,13 @@ import { oneLine, textTable } from "./text-table.ts";
 
 /** Between two looks at how many are left. */
 const pollMs = 500;
+/** Where nothing is sent for so long, the connector's warning says what it waits for. */
+const patienceMs = 5_000;
 
 export interface SelectionFlags {
   readonly table?: string;
   readonly before?: string;
   readonly all?: boolean;
-  readonly watch?: boolean;
 }
 
 export interface ListFlags {
@@ -67,22 +68,16 @@ export async function showParked(
 
 /** Without an id all messages that the flags select; all of them are discarded only where `--all` says so. */
 export async function moveParked(
-  context: CommandContext,
+  { client, terminal, json }: CommandContext,
   connector: string,
   what: "retry" | "discard",
   id: string | undefined,
   flags: SelectionFlags,
 ): Promise<void> {
-  const { client, terminal, json } = context;
   const selection = selectionOf(flags);
   const isSelected = Object.keys(selection).length > 0;
   if (id !== undefined && (isSelected || flags.all)) {
     throw new CommandFailure("Name one message, or select several by --table and --before; not both.");
-  }
-  if (flags.watch && id !== undefined) {
-    throw new CommandFailure(
-      `--watch tells how many are left. Of one message: millrace parked show ${connector} ${id}`,
-    );
   }
   if (what === "discard" && id === undefined && !isSelected && !flags.all) {
     throw new CommandFailure(
@@ -96,10 +91,55 @@ export async function moveParked(
     path,
     id === undefined ? selection : undefined,
   );
-  if (flags.watch) return await watchRetry(context, connector, flags);
   if (json) return printJson(terminal, body);
   const outcome = { retry: "will be sent again while the connector runs", discard: "discarded" }[what];
   terminal.print(`${counted(body.count)} ${outcome}.`);
+}
+
+/**
+ * Has messages sent again, and shows how many of them are left until none is sent any more. Throws CommandFailure where some are parked still,
+ * and where the connector sends nothing before somebody acts.
+ */
+export async function watchRetry(
+  context: CommandContext,
+  connector: string,
+  id: string | undefined,
+  flags: SelectionFlags,
+): Promise<void> {
+  const { client, terminal, json } = context;
+  if (id !== undefined) {
+    throw new CommandFailure(
+      `--watch tells how many are left. Of one message: millrace parked show ${connector} ${id}`,
+    );
+  }
+  // What is parked meanwhile would be counted too.
+  const before =
+    flags.before ?? (await client.call<ParkedList>("GET", listPath(connector, flags))).body.as_of;
+  const chosen = { ...flags, before };
+  await client.call("POST", `${parkedPath(connector)}/retry`, selectionOf(chosen));
+  let [shown, since, warned] = ["", 0, false];
+  for (;;) {
+    const { asked, total } = await client.poll<ParkedList>(listPath(connector, chosen));
+    const line = `${counted(total)} parked, ${asked.toLocaleString("en-US")} to be sent again`;
+    if (line !== shown) {
+      if (!json && !terminal.repaint) terminal.print(line);
+      [shown, since] = [line, performance.now()];
+    }
+    if (!json) terminal.repaint?.([line]);
+    if (asked === 0) {
+      if (json) printJson(terminal, { total });
+      if (total > 0) throw new CommandFailure(`Still parked: millrace parked list ${connector}`);
+      return;
+    }
+    const given = await client.poll<GivenConnector>(connectorPath(connector));
+    requireGoing(given, "messages");
+    const reason = given.status.status.warning?.reason;
+    if (reason && !warned && performance.now() - since > patienceMs) {
+      terminal.warn(reason);
+      warned = true;
+    }
+    await Bun.sleep(pollMs);
+  }
 }
 
 /** Pure. */
@@ -116,31 +156,9 @@ export function parkedTable(parked: readonly Parked[], width: number): string {
   return textTable(["ID", "TABLE", "STATE", "CAUSE", "ROWS", "SINCE", "KEYS"], rows, width);
 }
 
-/**
- * Shows how many are left until none is to be sent again. Throws CommandFailure where some are parked still, and where the connector sends nothing
- * before somebody acts.
- */
-async function watchRetry(
-  { client, terminal, json }: CommandContext,
-  connector: string,
-  flags: SelectionFlags,
-): Promise<void> {
-  const path = `${parkedPath(connector)}?${new URLSearchParams({ limit: "1", ...tableOf(flags) })}`;
-  let shown = "";
-  for (;;) {
-    const { asked, total } = await client.poll<ParkedList>(path);
-    const line = `${counted(total)} parked, ${asked.toLocaleString("en-US")} to be sent again`;
-    if (!json && terminal.repaint) terminal.repaint([line]);
-    else if (!json && line !== shown) terminal.print(line);
-    shown = line;
-    if (asked === 0) {
-      if (json) printJson(terminal, { total });
-      if (total > 0) throw new CommandFailure(`Still parked: millrace parked list ${connector}`);
-      return;
-    }
-    requireGoing(await client.poll<GivenConnector>(connectorPath(connector)), "messages");
-    await Bun.sleep(pollMs);
-  }
+function listPath(connector: string, { before, ...flags }: SelectionFlags): string {
+  const query = { limit: "1", ...tableOf(flags), ...(before === undefined ? {} : { before }) };
+  return `${parkedPath(connector)}?${new URLSearchParams(query)}`;
 }
 
 function selectionOf(flags: SelectionFlags): ParkedSelection {

@@ -1,7 +1,7 @@
 // The commands about rows and messages: comparing, sending again, explaining, and what is parked. Their arguments and help.
 
 import type { Command } from "commander";
-import { access, addTo, type CommonFlags, run } from "./command-frame.ts";
+import { access, addTo, type CommonFlags, run, type WatchFlags } from "./command-frame.ts";
 import { explainRow } from "./explain-command.ts";
 import {
   type ListFlags,
@@ -9,6 +9,7 @@ import {
   moveParked,
   type SelectionFlags,
   showParked,
+  watchRetry,
 } from "./parked-commands.ts";
 import { type ReplayFlags, replayRows } from "./replay-command.ts";
 import { type VerifyFlags, verifyTables } from "./verify-command.ts";
@@ -59,8 +60,12 @@ export function addParked(program: Command): void {
       "-w, --watch",
       "show how many are left until none is sent any more; the exit code is 1 if some are parked still",
     )
-    .action((connector: string, id: string | undefined, flags: CommonFlags & SelectionFlags) =>
-      run(flags, (context) => moveParked(context, connector, "retry", id, flags)),
+    .action((connector: string, id: string | undefined, flags: WatchFlags & SelectionFlags) =>
+      run(flags, (context) =>
+        flags.watch
+          ? watchRetry(context, connector, id, flags)
+          : moveParked(context, connector, "retry", id, flags),
+      ),
     );
   addTo(parked, "discard <connector> [id]", "Drops messages for good; what waits behind them is sent.")
     .option(...table)

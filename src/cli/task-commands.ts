@@ -130,6 +130,10 @@ export function requireGoing(
     throw new CommandFailure(`${id} has failed, and its ${what} wait: ${status.failed.reason}`);
   if (state.disabled)
     throw new CommandFailure(`${id} is disabled, and its ${what} wait until it no longer is.`);
+  if (what === "messages" && (state.complete || state.scheduled))
+    throw new CommandFailure(
+      `${id} sends nothing between its rounds, and its messages wait: millrace connectors start ${id}`,
+    );
   if (state.shutdown)
     throw new CommandFailure(`${id} is stopped, and its ${what} wait: millrace connectors start ${id}`);
 }

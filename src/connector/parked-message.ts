@@ -59,7 +59,7 @@ export const ParkedListSchema = strictObject({
   total: Type.Integer({ minimum: 0, description: "Messages of all pages." }),
   asked: Type.Integer({ minimum: 0, description: "How many of these are to be sent again." }),
   as_of: timestamp(
-    "When they were counted. As `before` of what is sent again or discarded, it leaves out what is parked later.",
+    "When they were counted. As `before` of a list, or of what is sent again or discarded, it leaves out what is parked later.",
   ),
 });
 export type ParkedList = Static<typeof ParkedListSchema>;
@@ -87,6 +87,8 @@ export interface ParkedPageRequest {
   readonly limit: number;
   readonly schema: string | null;
   readonly table: string | null;
+  /** Parked before this time alone: RFC 3339. */
+  readonly before: string | null;
   readonly isDiscarded: boolean;
 }
 

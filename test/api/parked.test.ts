@@ -67,8 +67,14 @@ test("a time or a name that cannot be is refused, and never asked of the state",
     "9999-12-31T23:59:59-12:00",
     "0001-01-01T00:00:00+12:00",
     "2026-13-01T",
+    "2026-01-31T12:00:00",
+    "2026-02-31T00:00:00Z",
+    "2026-02-28T24:30:00Z",
   ];
-  for (const before of times) expect(await status("/discard", { before })).toBe(422);
+  for (const before of times) {
+    expect(await status("/discard", { before })).toBe(422);
+    expect(await status(`?before=${encodeURIComponent(before)}`)).toBe(422);
+  }
   for (const field of ["schema", "table"]) {
     expect(await status("/retry", { [field]: "a\0b" })).toBe(422);
     expect(await status(`?${field}=a%00b`)).toBe(400);

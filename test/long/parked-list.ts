@@ -53,7 +53,7 @@ test("listing and discarding a hundred thousand", async () => {
   const before = process.memoryUsage.rss();
   let most = 0;
   const seen = new Set<string>();
-  const page = { limit: 1_000, schema: null, table: null, isDiscarded: false };
+  const page = { limit: 1_000, schema: null, table: null, before: null, isDiscarded: false };
   for (let after: string | null = null, first = true; first || after !== null; first = false) {
     const listed = await state.parked.list("many", { ...page, after });
     for (const { id } of listed.parked) seen.add(id);

@@ -70,6 +70,9 @@ const ListQuery = strictObject({
   ),
   schema: Type.Optional(Type.String({ ...nameRules, description: "Of this schema's tables alone." })),
   table: Type.Optional(Type.String({ ...nameRules, description: "Of tables of this name alone." })),
+  before: Type.Optional(
+    Type.String({ maxLength: 40, description: "Parked before this time alone: RFC 3339." }),
+  ),
   state: Type.Optional(
     Type.String({
       pattern: "^(?:Parked|Discarded)$",
@@ -98,12 +101,13 @@ export function parkedRoutes(parked: ParkedService, callerOf: CallerOf, accessOf
           limit: Number(query.limit ?? defaultLimit),
           schema: query.schema ?? null,
           table: query.table ?? null,
+          before: timeOf(query.before) ?? null,
           isDiscarded: query.state === "Discarded",
         }),
       {
         params: ConnectorPath,
         query: ListQuery,
-        response: { 200: schemas.ParkedList, ...problems(404) },
+        response: { 200: schemas.ParkedList, ...problems(404, 422) },
         detail: details.listParked,
       },
     )
@@ -189,14 +193,29 @@ function bodyForbidden(): MillraceError {
 const firstMs = Date.parse("0001-01-01T00:00:00Z");
 const lastMs = Date.parse("9999-12-31T23:59:59.999Z");
 
+/** Its offset is told: without one it would be of the place where the service runs. https://www.rfc-editor.org/rfc/rfc3339#section-5.6 */
+const rfc3339 = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})$/;
+
 /** Throws `invalid_request` for a time that there is not. */
 function selectionOf({ before, ...selection }: ParkedSelection): ParkedSelection {
-  if (before === undefined) return selection;
-  const ms = /^\d{4}-\d{2}-\d{2}T/.test(before) ? Date.parse(before) : Number.NaN;
+  const time = timeOf(before);
+  return time === undefined ? selection : { ...selection, before: time };
+}
+
+function timeOf(before: string | undefined): string | undefined {
+  if (before === undefined) return undefined;
+  const [, day] = rfc3339.exec(before) ?? [];
+  const ms = day && isDay(day) ? Date.parse(before) : Number.NaN;
   if (!(ms >= firstMs && ms <= lastMs)) {
     throw invalidRequest([
       { path: "/before", message: "expected an RFC 3339 time, as 2026-01-31T12:00:00Z" },
     ]);
   }
-  return { ...selection, before: new Date(ms).toISOString() };
+  return new Date(ms).toISOString();
+}
+
+/** A day beyond the end of its month is taken for one of the next. */
+function isDay(day: string): boolean {
+  const ms = Date.parse(`${day}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day);
 }

@@ -49,10 +49,10 @@ export class ParkedMessages {
 
   /** In the order in which they were parked. */
   async list(connectorId: string, request: ParkedPageRequest): Promise<ParkedList> {
-    const { after, limit, schema, table, isDiscarded } = request;
+    const { after, limit, schema, table, before, isDiscarded } = request;
     const all = sql`from ${parkedMessages}
       where connector_id = ${connectorId} and state = ${isDiscarded ? "discarded" : "parked"}
-      ${named("schema_name", schema)} ${named("table_name", table)}`;
+      ${named("schema_name", schema)} ${named("table_name", table)} ${parkedBefore(before)}`;
     const [count] = await stored(
       rowsOf<{ total: number; asked: number; at: number }>(
         this.database,
@@ -219,9 +219,12 @@ function followers(connectorId: string, gone: readonly string[], at: string): SQ
 function chosen(connectorId: string, choice: ParkedChoice): SQL {
   const parked = sql`connector_id = ${connectorId} and state = 'parked'`;
   if ("id" in choice) return sql`${parked} and id = ${choice.id}::uuid`;
-  const { schema = null, table = null, before } = choice;
-  const isBefore = before === undefined ? sql`` : sql`and parked_at < ${before}::timestamptz`;
-  return sql`${parked} ${named("schema_name", schema)} ${named("table_name", table)} ${isBefore}`;
+  const { schema = null, table = null, before = null } = choice;
+  return sql`${parked} ${named("schema_name", schema)} ${named("table_name", table)} ${parkedBefore(before)}`;
+}
+
+function parkedBefore(time: string | null): SQL {
+  return time === null ? sql`` : sql`and parked_at < ${time}::timestamptz`;
 }
 
 function named(column: "schema_name" | "table_name", name: string | null): SQL {

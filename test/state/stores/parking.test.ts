@@ -39,7 +39,7 @@ for (const kind of databaseKinds) {
   describe(`parking over ${kind}`, () => {
     let over: StateOver;
     let state: State;
-    const page = { after: null, limit: 100, schema: null, table: null, isDiscarded: false };
+    const page = { after: null, limit: 100, schema: null, table: null, before: null, isDiscarded: false };
 
     beforeAll(async () => {
       over = await StateOver.start(kind);
