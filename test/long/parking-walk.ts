@@ -50,8 +50,7 @@ test("one bad row in a million", async () => {
   expect(await walk.cli("explain", "a", "public.t", '{"id":500000}')).toContain("arked");
 
   receiver.script = takesAll;
-  await walk.cli("parked", "retry", "a");
-  await walk.untilParked(0);
+  await walk.cli("parked", "retry", "a", "--watch");
   expect(
     rowsOf(receiver, "t")
       .filter(({ id }) => id === 500_000)
@@ -248,4 +247,29 @@ test("100,000 messages, listed by cursor", async () => {
     await walk.cli("parked", "retry", "a", parked[0]!.id);
     await walk.untilParked(100_000);
   });
+});
+
+test("a single transaction that is more than may be parked, a row in each request", async () => {
+  await using walk = await ParkingWalk.start({
+    source: "create table t (id int primary key, n int not null)",
+    script: refusesAllOfT,
+    webhook: { ...park(), batch: { max_batch_size: 1 } },
+  });
+  const { receiver, stage } = walk;
+  await walk.source(
+    `begin; insert into t select g, 0 from generate_series(1, 4000) g;
+     update t set n = 1; update t set n = 2; update t set n = 3; commit`,
+  );
+  const isFull = async () => (await stage.api.connector("a")).status.status.failed !== undefined;
+  await waitFor("the run to stop", isFull, { timeoutMs: 300_000 });
+  receiver.script = takesAll;
+  await walk.small("the rest is parked, and all is sent", async () => {
+    await walk.cli("parked", "retry", "a");
+    await walk.cli("connectors", "start", "a");
+    await walk.untilCarried();
+    await walk.untilParked(0);
+  });
+  expectOnce(receiver);
+  expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
+  expect(rowsOf(receiver, "t").length).toBe(16_000);
 });
