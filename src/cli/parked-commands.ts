@@ -117,15 +117,15 @@ export async function watchRetry(
     flags.before ?? (await client.call<ParkedList>("GET", listPath(connector, flags))).body.as_of;
   const chosen = { ...flags, before };
   await client.call("POST", `${parkedPath(connector)}/retry`, selectionOf(chosen));
-  let [shown, since, warned] = ["", 0, false];
+  let [shown, since, told] = ["", 0, false];
   for (;;) {
     const { asked, total } = await client.poll<ParkedList>(listPath(connector, chosen));
     const line = `${counted(total)} parked, ${asked.toLocaleString("en-US")} to be sent again`;
+    if (!json) terminal.repaint?.([line]);
     if (line !== shown) {
       if (!json && !terminal.repaint) terminal.print(line);
-      [shown, since] = [line, performance.now()];
+      [shown, since, told] = [line, performance.now(), false];
     }
-    if (!json) terminal.repaint?.([line]);
     if (asked === 0) {
       if (json) printJson(terminal, { total });
       if (total > 0) throw new CommandFailure(`Still parked: millrace parked list ${connector}`);
@@ -134,9 +134,10 @@ export async function watchRetry(
     const given = await client.poll<GivenConnector>(connectorPath(connector));
     requireGoing(given, "messages");
     const reason = given.status.status.warning?.reason;
-    if (reason && !warned && performance.now() - since > patienceMs) {
-      terminal.warn(reason);
-      warned = true;
+    if (reason && !told && performance.now() - since > patienceMs) {
+      // What is painted takes the place of the line before.
+      terminal.warn(terminal.repaint ? `${reason}\n` : reason);
+      told = true;
     }
     await Bun.sleep(pollMs);
   }

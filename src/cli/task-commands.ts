@@ -132,7 +132,7 @@ export function requireGoing(
     throw new CommandFailure(`${id} is disabled, and its ${what} wait until it no longer is.`);
   if (what === "messages" && (state.complete || state.scheduled))
     throw new CommandFailure(
-      `${id} sends nothing between its rounds, and its messages wait: millrace connectors start ${id}`,
+      `${id} sends nothing between its rounds, and its messages wait: "millrace connectors restart ${id}" copies again at once, and sends them`,
     );
   if (state.shutdown)
     throw new CommandFailure(`${id} is stopped, and its ${what} wait: millrace connectors start ${id}`);

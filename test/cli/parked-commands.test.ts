@@ -54,10 +54,7 @@ test("it fails where some were refused again", async () => {
 
 test.each([
   [{ shutdown: {} }, "orders is stopped, and its messages wait: millrace connectors start orders"],
-  [
-    { complete: {} },
-    "orders sends nothing between its rounds, and its messages wait: millrace connectors start orders",
-  ],
+  [{ complete: {} }, "orders sends nothing between its rounds, and its messages wait"],
 ])("it does not wait for a connector that sends nothing before somebody acts: %j", async (state, reason) => {
   const { failure } = await watched([[3, 3]], { ...streaming, status: { state, status: {} } });
   expect(failure).toContain(reason);

@@ -29,13 +29,18 @@ export interface RequestSettings extends DeliverySettings {
   readonly parking: ParkingSettings;
 }
 
-export interface ParkingSettings {
+/** How much may be parked. */
+export interface ParkingLimits {
+  readonly maxMessages: number;
+  /** Of bodies, before they are compressed. */
+  readonly maxBytes: number;
+  /** Beyond these, while what is to be sent again waits for the stream. */
+  readonly beyond: { readonly rows: number; readonly bytes: number };
+}
+
+export interface ParkingSettings extends ParkingLimits {
   /** What is refused for ever is parked; otherwise the run fails. */
   readonly parksRefused: boolean;
-  readonly maxMessages: number;
-  readonly maxBytes: number;
-  /** Messages that may be parked beyond these bounds while those that are to be sent again wait for the stream. */
-  readonly mostBeyond: number;
   /** All that is parked is sent again so often; 0: when somebody asks. */
   readonly retryEveryMs: number;
 }

@@ -76,13 +76,13 @@ export async function putMessages(
         committed timestamptz, attempts jsonb, uncertain bool, replaces uuid)
     ), gone as (
       delete from ${parkedMessages} where connector_id = ${connectorId} and state = 'parked'
-      and id = any (array(select replaces from given where replaces is not null)) returning id, cause, attempts, asked_at
+      and id = any (array(select replaces from given where replaces is not null)) returning id, cause, attempts, asked_at, parked_at
     ) insert into ${parkedMessages}
     (connector_id, id, state, cause, schema_name, table_name, keys, hashes, is_wide, rows, bytes, body, min_version, max_version, versions,
       max_place, places, is_of_copy, first_lsn, committed_at, attempts, may_have_arrived, asked_at, parked_at, is_passed)
     select ${connectorId}::text, given.id, 'parked', coalesce(gone.cause, given.cause), "schema", "table", keys, hashes, wide, rows, bytes,
       decode(body, 'base64'), min, max, versions, "maxPlace", places, copy, lsn, committed, coalesce(gone.attempts, given.attempts), uncertain, gone.asked_at,
-      clock_timestamp(), false
+      coalesce(gone.parked_at, clock_timestamp()), false
     from given left join gone on gone.id = given.replaces order by place on conflict do nothing`);
 }
 

@@ -287,9 +287,11 @@ for (const kind of databaseKinds) {
       expect((await look()).wanted).toEqual([idOf(2)]);
     });
 
-    test("a message that takes the place of another one has its cause, its attempts and the wish for it", async () => {
+    test("a message that takes the place of another one has its cause, its attempts, its time and the wish for it", async () => {
       const { park, load, look } = await connector("replaced");
       await park(message(1), message(2));
+      const since = (await state.parked.list("replaced", page)).parked.map(({ parked_at }) => parked_at);
+      await Bun.sleep(5);
       await state.parked.ask("replaced", { id: idOf(1) });
       await park(
         message(3, { replaces: idOf(1), cause: "behind", attempts: [] }),
@@ -303,6 +305,7 @@ for (const kind of databaseKinds) {
         ["refused", 1],
         ["behind", 0],
       ]);
+      expect(parked.slice(0, 2).map(({ parked_at }) => parked_at)).toEqual([since[1]!, since[0]!]);
     });
 
     test("a run asks for what nobody has asked for, later than all that was asked for", async () => {

@@ -70,7 +70,7 @@ export function parkingSetOver(
     return parking.answer(call);
   });
   return new KafkaParkingSet(
-    { connectorId, sender, parking: { ...settings.parking, retryEveryMs, mostBeyond: 3 } },
+    { connectorId, sender, parking: { ...settings.parking, retryEveryMs, beyond: { rows: 3, bytes: 1e6 } } },
     { retrying: () => {}, warning: () => {}, commit, failed },
     {
       place: { connectorId, store },

@@ -16,8 +16,6 @@ export interface ParkedRetryOptions extends ParkedAttemptsOptions {
   readonly store: ParkingStore;
   /** Messages on their way at once. */
   readonly maxInFlight: number;
-  /** What may be parked beyond the limits until the stream has come to more of what is to be sent. */
-  readonly mostBeyond: number;
   /** All are asked for so often; 0: never. */
   readonly everyMs: number;
   /** The retry of an earlier run met its refusal, and was ended by it: it goes along with no other message. Absent: none was. */
@@ -48,8 +46,6 @@ export class ParkedRetry implements RetryView {
   readonly #held = new Set<ParkedEntry>();
   /** They can go once the stream has come to them. */
   readonly #early = new Set<ParkedEntry>();
-  /** Parked beyond the limits since the stream has last come to some of these. */
-  #beyond = 0;
   /** When the last of those that are wanted was asked for. */
   #askedUntil: string | null = null;
   /** When the last of those that were discarded was; null: nobody has looked yet. */
@@ -94,17 +90,9 @@ export class ParkedRetry implements RetryView {
     return this.#early.size > 0 && this.#sending.size + this.#ready.size === 0;
   }
 
-  /** What was delivered before these comes again, and the stream would wait for their places. */
-  mayExceed(messages: number): boolean {
-    if (!this.awaitsStream || this.#beyond + messages > this.options.mostBeyond) return false;
-    this.#beyond += messages;
-    return true;
-  }
-
   reached(): void {
     if (this.#early.size === 0) return;
     const reached = [...this.#early].filter((entry) => this.options.entries.isReached(entry));
-    if (reached.length > 0) this.#beyond = 0;
     for (const entry of reached) {
       this.#early.delete(entry);
       this.#ready.add(entry);

@@ -49,8 +49,7 @@ export function parkingSet(
     if (size > 0) void retry.watch();
     warn(size, bytes, wait);
   };
-  const { maxMessages, maxBytes, mostBeyond, parksRefused, retryEveryMs } = settings;
-  const limits = { maxMessages, maxBytes };
+  const { parksRefused, retryEveryMs } = settings;
   // What was delivered before it comes again until the checkpoint is past it, and must not come after it.
   const waitsForCheckpoint = true;
   const share = Math.max(1, Math.floor(maxInFlight * retryShare));
@@ -59,7 +58,7 @@ export function parkingSet(
     store,
     connectorId,
     parksRefused,
-    limits,
+    limits: settings,
     mostWaiting,
     monotonic,
     changed,
@@ -77,7 +76,6 @@ export function parkingSet(
     random,
     stored: (id) => parking.stored(id),
     maxInFlight: Math.min(mostRetries, share),
-    mostBeyond,
     everyMs: retryEveryMs,
     held: changed,
     failed: (error) => events.failed(toMillraceError(error)),

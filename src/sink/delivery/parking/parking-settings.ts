@@ -15,7 +15,10 @@ export function parkingSettings({ park }: OnExhausted, maxBufferedRows: number):
     maxMessages: max_messages,
     maxBytes: max_bytes,
     // The checkpoint passes a window as a whole: with messages in it that wait for that, the rest of it has to be parked. Some changes are two rows.
-    mostBeyond: 2 * Math.min(windowChanges, maxBufferedRows),
+    beyond: {
+      rows: 2 * Math.min(windowChanges, maxBufferedRows),
+      bytes: Math.max(max_bytes, leftParking.max_bytes),
+    },
     retryEveryMs: retry_every_minutes * 60_000,
   };
 }

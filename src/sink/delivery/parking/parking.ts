@@ -5,6 +5,7 @@
 import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
 import type { ParkedCause, ParkedEntry, ParkedMessage } from "../../../connector/parking.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { ParkingLimits } from "../delivery-settings.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
 import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
@@ -12,7 +13,7 @@ import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
 import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
-import { hasSpaceFor, type ParkingLimits, parkingFull } from "./parking-limits.ts";
+import { ParkingSpace } from "./parking-space.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
 import { halves, isMarked, lastPoint } from "./request-parts.ts";
@@ -47,8 +48,6 @@ export interface RetryView {
   isSending(entry: ParkedEntry): boolean;
   /** All that is left to be sent waits until the stream has come to it. */
   readonly awaitsStream: boolean;
-  /** Whether the stream may go on though so many more are parked than may be: it is waited for. */
-  mayExceed(messages: number): boolean;
   /** More of what is parked was reached by the stream. */
   reached(): void;
   /** Resolves when something has become of a message. Throws the signal's reason. */
@@ -69,6 +68,7 @@ export class Parking implements UndeliverableRequests {
   /** Messages on their way to the state. */
   readonly #storing = new Map<string, Promise<void>>();
   readonly #uncertain: UncertainKeys;
+  readonly #space: ParkingSpace;
   /** Requests that wait for messages that are being sent again. */
   #waiting = 0;
   /** Requests of the stream up to there may have been sent by an earlier run; null: none has been. */
@@ -80,6 +80,7 @@ export class Parking implements UndeliverableRequests {
     this.#cuts = new RequestCuts(options.store);
     this.entries = new ParkedEntries(options);
     this.#uncertain = new UncertainKeys(this.entries);
+    this.#space = new ParkingSpace(options.connectorId, options.limits, this.parked);
   }
 
   get parked(): ParkedIndex {
@@ -151,7 +152,7 @@ export class Parking implements UndeliverableRequests {
       await this.#cut(work, halves(rows));
       return true;
     }
-    while (!this.#fits([request]) && !this.#mayExceed([request])) {
+    while (!this.#space.for([request]) && !this.#mayExceed([request])) {
       await this.retry?.change(signal);
       if (this.retry?.isOver) return true;
     }
@@ -220,11 +221,11 @@ export class Parking implements UndeliverableRequests {
     for (const part of work.parts.slice(0, mostTogether)) {
       if (this.#isKnown(part.idempotencyKey) || !this.#waitsWhole(part, this.#divide(part))) break;
       bytes += part.body.length;
-      if (waiting.length > 0 && (bytes > mostBytesTogether || !this.#fits([...waiting, part]))) break;
+      if (waiting.length > 0 && (bytes > mostBytesTogether || !this.#space.for([...waiting, part]))) break;
       waiting.push(part);
     }
     // Meanwhile what they wait for may be delivered: so it is looked at anew.
-    if (!this.#fits(waiting) && !this.#mayExceed(waiting)) await this.retry?.change(signal);
+    if (!this.#space.for(waiting) && !this.#mayExceed(waiting)) await this.retry?.change(signal);
     else await this.#park(waiting, "behind", work);
   }
 
@@ -247,17 +248,12 @@ export class Parking implements UndeliverableRequests {
     return this.#cuts.has(key) || this.entries.has(key);
   }
 
-  #fits(requests: readonly OutgoingRequest[]): boolean {
-    return hasSpaceFor(requests, this.parked, this.options.limits);
-  }
-
   /** Whether they are parked though there is no space for them: while messages are sent again there will be. Throws `parking_full`. */
   #mayExceed(requests: readonly OutgoingRequest[]): boolean {
-    const { connectorId, limits } = this.options;
-    const { retry } = this;
-    if (retry?.makesSpace && !retry.awaitsStream) return false;
-    if (retry?.mayExceed(requests.length)) return true;
-    throw parkingFull(connectorId, requests[0], this.parked, limits);
+    const { makesSpace = false, awaitsStream = false } = this.retry ?? {};
+    if (makesSpace && !awaitsStream) return false;
+    if (awaitsStream && this.#space.exceed(requests)) return true;
+    throw this.#space.full(requests[0]);
   }
 
   /** Later rows wait behind it from here on; the work goes on once it is durable. */

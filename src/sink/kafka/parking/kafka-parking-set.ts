@@ -86,7 +86,6 @@ export class KafkaParkingSet implements ParkingAtCommit {
       attempt: this.#attempt,
       policy: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs, maxBackoffMs },
       maxInFlight: retriesAtOnce,
-      mostBeyond: settings.mostBeyond,
       everyMs: settings.retryEveryMs,
       monotonic,
       sleep,

@@ -9,7 +9,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ParkingSettings } from "../../delivery/delivery-settings.ts";
 import { ParkedEntries, type ParkedEntriesOptions } from "../../delivery/parking/parked-entries.ts";
 import type { RetryView } from "../../delivery/parking/parking.ts";
-import { hasSpaceFor, parkingFull } from "../../delivery/parking/parking-limits.ts";
+import { ParkingSpace } from "../../delivery/parking/parking-space.ts";
 import type { ParkingStore } from "../../delivery/parking/parking-store.ts";
 import { pointOf } from "../../delivery/parking/row-place.ts";
 import type { PlannedRow } from "../../delivery/stream/request-plan.ts";
@@ -55,6 +55,7 @@ interface Waiting {
 
 export class KafkaParking {
   readonly entries: ParkedEntries;
+  readonly #space: ParkingSpace;
   /** Set where both are made. */
   retry: RetryView | null = null;
   /** Rows of copies that are parked, by name: the last ones. */
@@ -75,6 +76,7 @@ export class KafkaParking {
       if (this.#ofCopies.get(name) === entry) this.#ofCopies.delete(name);
     };
     this.entries = new ParkedEntries({ ...options, left });
+    this.#space = new ParkingSpace(options.connectorId, options.settings, this.entries.parked);
   }
 
   /** What earlier sessions have parked. */
@@ -138,7 +140,7 @@ export class KafkaParking {
   get #awaitsSpace(): boolean {
     const { retry } = this;
     if (!retry?.isActive || retry.isOver || retry.awaitsStream) return false;
-    return !hasSpaceFor([], this.entries.parked, this.options.settings);
+    return !this.#space.isThere;
   }
 
   /** Null: all that was parked is in the state. Otherwise resolves when that is, whatever is parked from now on. */
@@ -157,19 +159,19 @@ export class KafkaParking {
     attempts: readonly AttemptNote[],
     replaced: ParkedEntry | null,
   ): void {
-    const { connectorId, settings, refused } = this.options;
+    const { refused } = this.options;
     const { schema, name } = table.relation;
     const body = storeRow(table.relation, row);
     const { parked } = this.entries;
     const rowsName = rowName(table, row);
     const id = parkedId(rowsName, row);
     if (replaced) this.entries.drop(replaced);
-    const request = { schema, table: name, idempotencyKey: id, body };
+    const request = { schema, table: name, idempotencyKey: id, rows: 1, body };
     const { retry } = this;
     // While messages are sent again there will be space, for which the next row waits; but not where these wait for the stream.
     const willHaveSpace = retry?.isActive && !retry.awaitsStream;
-    if (!willHaveSpace && !hasSpaceFor([request], parked, settings) && !retry?.mayExceed(1))
-      throw parkingFull(connectorId, request, parked, settings);
+    const mayExceed = () => retry?.awaitsStream && this.#space.exceed([request]);
+    if (!willHaveSpace && !this.#space.for([request]) && !mayExceed()) throw this.#space.full(request);
     const entry = entryOf(table, row, id, body.length);
     parked.add(entry);
     if (entry.isOfCopy) this.#ofCopies.set(rowsName, entry);

@@ -420,7 +420,7 @@ test("full: what is parked behind a message that is discarded at that moment fol
     store: parkingStoreOf(async (call) => memory.answer(call)),
     connectorId: "hooks",
     parksRefused: true,
-    limits: { maxMessages: 1, maxBytes: 1_000 },
+    limits: { maxMessages: 1, maxBytes: 1_000, beyond: { rows: 10, bytes: 1_000 } },
     mostWaiting: 1,
     waitsForCheckpoint: true,
     monotonic: () => 0,
@@ -454,7 +454,6 @@ test("full: what is parked behind a message that is discarded at that moment fol
     isUnderWay: () => false,
     isSending: () => false,
     reached: () => {},
-    mayExceed: () => true,
     change: async () => {},
     get awaitsStream() {
       queueMicrotask(discard);
