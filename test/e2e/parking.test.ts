@@ -6,15 +6,14 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
 import {
   auditedConnector,
-  auditedSchema,
+  auditedStage,
   inSourceOrder,
   random,
   type SentRow,
   writeUntil,
 } from "../support/audited-load.ts";
-import { builtStage, stateIn } from "../support/built-stage.ts";
+import { builtStage } from "../support/built-stage.ts";
 import { anyRefusal, choosy, ofIds, takesAll } from "../support/choosy-receiver.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
 import { toldOnFailure } from "../support/told-on-failure.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
@@ -30,14 +29,8 @@ const limitMs = 240_000 + kills * 20_000;
 test(
   `what is refused is parked, and arrives after a retry, under ${kills} kill -9`,
   async () => {
-    await using stateServer = await PostgresServer.start({ settings: { fsync: "off" } });
-    await stateServer.createDatabase("state");
-    await using stage = await builtStage({
-      databases: ["a"],
-      source: auditedSchema,
-      // The next life begins when the lease of the last one has ended: the load goes on meanwhile.
-      environment: () => ({ ...stateIn(stateServer, "state"), MILLRACE_LEASE_SECONDS: "2" }),
-    });
+    await using audited = await auditedStage();
+    const { stage, stateServer } = audited;
     const { server, service, api } = stage;
     let refuses = ofIds([1, 7, 23]);
     const script = choosy((ids, body) => refuses(ids, body));

@@ -4,16 +4,8 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Parked, ParkedList } from "../../src/connector/parked-message.ts";
-import {
-  auditedConnector,
-  auditedSchema,
-  random,
-  type SentRow,
-  writeUntil,
-} from "../support/audited-load.ts";
-import { builtStage, stateIn } from "../support/built-stage.ts";
+import { auditedConnector, auditedStage, random, type SentRow, writeUntil } from "../support/audited-load.ts";
 import { anyRefusal, choosy, ofIds, takesAll } from "../support/choosy-receiver.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
 import { toldOnFailure } from "../support/told-on-failure.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { heldByVersion, rowsOf } from "../support/webhook-oracles.ts";
@@ -32,13 +24,8 @@ interface SentAs {
 const changeOf = ({ id, n, deleted }: SentRow) => `${id} ${n}${deleted ? " deleted" : ""}`;
 
 test(`whatever was not discarded arrives, through ${mishaps} mishaps`, async () => {
-  await using stateServer = await PostgresServer.start({ settings: { fsync: "off" } });
-  await stateServer.createDatabase("state");
-  await using stage = await builtStage({
-    databases: ["a"],
-    source: auditedSchema,
-    environment: () => ({ ...stateIn(stateServer, "state"), MILLRACE_LEASE_SECONDS: "2" }),
-  });
+  await using audited = await auditedStage();
+  const { stage, stateServer } = audited;
   const { server, service, api } = stage;
   let refuses = ofIds([1, 7, 23]);
   const script = choosy((ids, body) => refuses(ids, body));

@@ -3,7 +3,6 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { ParkingWalk } from "../support/parking-walk.ts";
-import { waitFor } from "../support/wait-for.ts";
 import { heldInOrder, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
 import type { ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
 
@@ -77,8 +76,7 @@ test("a receiver that refuses everything fills the parking; one command empties 
       );
     for (let first = 1_001; first < 40_000; first += 1_000)
       await walk.source(`insert into t select g, 0 from generate_series(${first}, ${first + 999}) g`);
-    const isFull = async () => (await stage.api.connector("a")).status.status.failed !== undefined;
-    await waitFor("the run to stop", isFull, { timeoutMs: 300_000 });
+    await walk.untilFull();
   });
   const { total } = await walk.list("limit=1");
   const requests = receiver.requests.length;
@@ -88,12 +86,7 @@ test("a receiver that refuses everything fills the parking; one command empties 
   expect(JSON.stringify((await stage.api.connector("a")).status)).toContain("parking_full");
 
   receiver.script = takesAll;
-  await walk.small("the parking empties", async () => {
-    await walk.cli("parked", "retry", "a");
-    await walk.cli("connectors", "start", "a");
-    await walk.untilCarried();
-    await walk.untilParked(0);
-  });
+  await walk.small("the parking empties", () => walk.empty());
   expectOnce(receiver);
   expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
   const sent = rowsOf(receiver, "t");
@@ -255,20 +248,14 @@ test("a single transaction that is more than may be parked, a row in each reques
     script: refusesAllOfT,
     webhook: { ...park(), batch: { max_batch_size: 1 } },
   });
-  const { receiver, stage } = walk;
+  const { receiver } = walk;
   await walk.source(
     `begin; insert into t select g, 0 from generate_series(1, 4000) g;
      update t set n = 1; update t set n = 2; update t set n = 3; commit`,
   );
-  const isFull = async () => (await stage.api.connector("a")).status.status.failed !== undefined;
-  await waitFor("the run to stop", isFull, { timeoutMs: 300_000 });
+  await walk.untilFull();
   receiver.script = takesAll;
-  await walk.small("the rest is parked, and all is sent", async () => {
-    await walk.cli("parked", "retry", "a");
-    await walk.cli("connectors", "start", "a");
-    await walk.untilCarried();
-    await walk.untilParked(0);
-  });
+  await walk.small("the rest is parked, and all is sent", () => walk.empty());
   expectOnce(receiver);
   expect(keysThatWentBack(rowsOf(receiver, "t"))).toEqual([]);
   expect(rowsOf(receiver, "t").length).toBe(16_000);

@@ -3,7 +3,8 @@
 
 import type { Client } from "pg";
 import type { JsonBody } from "../../src/demo/api-client.ts";
-import type { BuiltStage } from "./built-stage.ts";
+import { type BuiltStage, builtStage, stateIn } from "./built-stage.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
 
 export const auditedSchema = `
@@ -17,6 +18,23 @@ export const auditedSchema = `
     return null;
   end $$;
   create trigger note after insert or update or delete on t for each row execute function audit.note()`;
+
+export interface AuditedStage extends AsyncDisposable {
+  readonly stage: BuiltStage;
+  /** Has the service's state, and may be stopped by itself. */
+  readonly stateServer: PostgresServer;
+}
+
+export async function auditedStage(): Promise<AuditedStage> {
+  await using building = new AsyncDisposableStack();
+  const stateServer = building.use(await PostgresServer.start({ settings: { fsync: "off" } }));
+  await stateServer.createDatabase("state");
+  // The next life begins when the lease of the last one has ended: the load goes on meanwhile.
+  const environment = () => ({ ...stateIn(stateServer, "state"), MILLRACE_LEASE_SECONDS: "2" });
+  const stage = building.use(await builtStage({ databases: ["a"], source: auditedSchema, environment }));
+  const built = building.move();
+  return { stage, stateServer, [Symbol.asyncDispose]: () => built.disposeAsync() };
+}
 
 /** A connector `a` of database `a` with table `t`, whose requests have at most 20 rows and are tried for ever. */
 export async function auditedConnector({ server, api }: BuiltStage, webhook: JsonBody): Promise<void> {

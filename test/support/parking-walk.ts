@@ -94,6 +94,19 @@ export class ParkingWalk implements AsyncDisposable {
     );
   }
 
+  async untilFull(): Promise<void> {
+    const isFull = async () => (await this.stage.api.connector("a")).status.status.failed !== undefined;
+    await waitFor("the run to stop", isFull, patience);
+  }
+
+  /** As people do who have mended the receiver of a full parking. */
+  async empty(): Promise<void> {
+    await this.cli("parked", "retry", "a");
+    await this.cli("connectors", "start", "a");
+    await this.untilCarried();
+    await this.untilParked(0);
+  }
+
   /** Waits until the source may forget all that was written to it: each row is delivered, or parked. */
   async untilCarried(): Promise<void> {
     const [written] = await this.source<{ lsn: string }>("select pg_current_wal_insert_lsn()::text as lsn");

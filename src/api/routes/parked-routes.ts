@@ -2,7 +2,7 @@
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
-import { nameRules, type ParkedSelection } from "../../connector/parked-message.ts";
+import { nameRules, type ParkedSelection, ParkedSelectionSchema } from "../../connector/parked-message.ts";
 import { strictObject } from "../../connector/request/schema-forms.ts";
 import { invalidRequest } from "../../errors/invalid-input.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -70,9 +70,7 @@ const ListQuery = strictObject({
   ),
   schema: Type.Optional(Type.String({ ...nameRules, description: "Of this schema's tables alone." })),
   table: Type.Optional(Type.String({ ...nameRules, description: "Of tables of this name alone." })),
-  before: Type.Optional(
-    Type.String({ maxLength: 40, description: "Parked before this time alone: RFC 3339." }),
-  ),
+  before: ParkedSelectionSchema.properties.before,
   state: Type.Optional(
     Type.String({
       pattern: "^(?:Parked|Discarded)$",

@@ -92,11 +92,8 @@ export class ParkedRetry implements RetryView {
 
   reached(): void {
     if (this.#early.size === 0) return;
-    const reached = [...this.#early].filter((entry) => this.options.entries.isReached(entry));
-    for (const entry of reached) {
-      this.#early.delete(entry);
-      this.#ready.add(entry);
-    }
+    for (const entry of this.#early) if (this.options.entries.isReached(entry)) this.#ready.add(entry);
+    for (const entry of this.#ready) this.#early.delete(entry);
     this.#pump();
   }
 

@@ -38,7 +38,7 @@ export interface ParkingStore {
 }
 
 /** Of one call, so that the thread of the state is not held up by it. */
-const mostBytesTogether = 4 * 1024 * 1024;
+export const mostBytesTogether = 4 * 1024 * 1024;
 const bytesOfCut = ({ parts }: RequestCut) => parts.reduce((sum, { length }) => sum + length, 100);
 const bytesOfMessage = ({ body, keys }: ParkedMessage) => body.length + keys.length;
 

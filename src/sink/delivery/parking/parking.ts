@@ -14,7 +14,7 @@ import { ParkedEntries } from "./parked-entries.ts";
 import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
 import { ParkingSpace } from "./parking-space.ts";
-import type { ParkingStore } from "./parking-store.ts";
+import { mostBytesTogether, type ParkingStore } from "./parking-store.ts";
 import { RequestCuts } from "./request-cuts.ts";
 import { halves, isMarked, lastPoint } from "./request-parts.ts";
 import { endPoint, passedPoint } from "./row-place.ts";
@@ -56,9 +56,8 @@ export interface RetryView {
 
 /** Refusals in one request after which what is refused is parked as it is: enough to find some fifty bad rows among thousands. */
 const mostRefusals = 1000;
-/** What is parked with one statement. */
+/** What is parked at once of a request's parts that wait. */
 const mostTogether = 100;
-const mostBytesTogether = 4 * 1024 * 1024;
 /** Behind so few messages that are being sent again, a row waits. Otherwise a key that changes all the time would never be free. */
 const fewLeft = 64;
 
