@@ -50,7 +50,7 @@ function SignedIn({ access }: { readonly access: Access }) {
     context.live.start();
     context.samples.start();
     return () => {
-      context.live.stop();
+      void context.live.stop();
       context.samples.stop();
     };
   }, [context]);

@@ -55,6 +55,7 @@ export class Live {
   /** The list that is on its way. */
   #loading = new AbortController();
   #lastEventId = "";
+  #work: Promise<unknown> = Promise.resolve();
   #isStreaming = false;
 
   constructor(
@@ -63,13 +64,14 @@ export class Live {
   ) {}
 
   start(): void {
-    void this.#keepStreaming();
-    void this.#keepPolling();
-    void this.#keepLooking();
+    this.#work = Promise.all([this.#keepStreaming(), this.#keepPolling(), this.#keepLooking()]);
   }
 
-  stop(): void {
+  /** Resolves when nothing goes on any more that looks at the page. */
+  async stop(): Promise<void> {
     this.#ended.abort();
+    this.#loading.abort();
+    await this.#work;
   }
 
   /** Asks for a connector again, when something was done to it here. */
@@ -92,7 +94,7 @@ export class Live {
       await whileShown(ended, (signal) => this.#stream(signal)).catch(() => {});
       const wasStreaming = this.#isStreaming;
       this.#isStreaming = false;
-      if (document.hidden) continue;
+      if (ended.aborted || document.hidden) continue;
       if (this.link.value === "live") this.link.set("connecting");
       // The service may be gone: that is seen now, and not when polling has its turn.
       if (wasStreaming) void this.#reload();
@@ -133,7 +135,7 @@ export class Live {
       if (document.hidden || signal.aborted) continue;
       const problem = await this.#look();
       if (problem === null && this.link.value === "lost") await this.#reload();
-      if (problem === null) continue;
+      if (problem === null || signal.aborted) continue;
       this.#loading.abort();
       this.#lose(problem);
     }
@@ -142,7 +144,8 @@ export class Live {
   /** Null: the service is there. */
   async #look(): Promise<ApiProblem | null> {
     try {
-      await answer(this.api.session.get({ fetch: { signal: AbortSignal.timeout(answerMs) } }));
+      const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(answerMs)]);
+      await answer(this.api.session.get({ fetch: { signal } }));
       return null;
     } catch (error) {
       const problem = problemIn(error);

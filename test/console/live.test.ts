@@ -7,8 +7,10 @@ import { waitFor } from "../support/wait-for.ts";
 
 const browser = globalThis as { document?: unknown; sessionStorage?: unknown };
 
+const shownPage = { hidden: false, addEventListener: () => {}, removeEventListener: () => {} };
+
 beforeAll(() => {
-  browser.document = { hidden: false, addEventListener: () => {}, removeEventListener: () => {} };
+  browser.document = shownPage;
   browser.sessionStorage = { getItem: () => null };
 });
 afterAll(() => {
@@ -44,6 +46,36 @@ test("a service without its state is not said to be silent: what it answers is k
     await waitFor("the silence", () => live.link.value === "lost");
     expect(live.problem.value).toMatchObject({ status: 0, message: "The service does not answer." });
   } finally {
-    live.stop();
+    await live.stop();
   }
+});
+
+test("once it has stopped, nothing looks at the page any more", async () => {
+  await using service = Bun.serve({
+    port: 0,
+    routes: {
+      "/api/v1/session": Response.json({ access: "Full" }),
+      "/api/v1/connectors": Response.json({ connectors: [] }),
+      // It sends nothing, and does not end.
+      "/api/v1/events": () => new Response(new ReadableStream({})),
+    },
+  });
+  const { origin } = service.url;
+  const live = new Live(
+    connect(origin, () => {}),
+    `${origin}/api/v1/events`,
+  );
+  live.start();
+  await waitFor("the list", () => live.connectors.value !== null);
+  await live.stop();
+  const looks: string[] = [];
+  browser.document = new Proxy(shownPage, {
+    get: (page, name) => {
+      looks.push(String(name));
+      return Reflect.get(page, name);
+    },
+  });
+  await Bun.sleep(100);
+  browser.document = shownPage;
+  expect(looks).toEqual([]);
 });
