@@ -217,7 +217,7 @@ describe("files", () => {
   test("are named in kebab-case, for the one thing that they hold", () => {
     const name = (path: string) => path.split("/").at(-1) ?? "";
     expect(
-      files.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|worker|d))?\.tsx?$/.test(name(path))),
+      files.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|thorough|worker|d))?\.tsx?$/.test(name(path))),
     ).toEqual([]);
     expect(files.filter((path) => vague.test(name(path)))).toEqual([]);
   });

@@ -2,6 +2,6 @@
 
 process.env.MILLRACE_TEST_MATRIX ??= "all";
 process.env.MILLRACE_LONG_TESTS = "1";
-await import("../runtime/survival.test.ts");
+await import("../runtime/survival.thorough.ts");
 
 export {};

@@ -1,4 +1,4 @@
-// What is recorded of copies in ranges, and for how long. Copies to a receiver are in range-copies.test.ts and tasks-beside.test.ts.
+// What is recorded of copies in ranges, and for how long. Copies to a receiver are in ../range-copies.thorough.ts and ../incremental-tasks.thorough.ts.
 
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../../src/change/lsn.ts";

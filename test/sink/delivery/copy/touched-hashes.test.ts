@@ -1,4 +1,4 @@
-// What is kept in mind of the stream while a table is copied beside it. Copies to a receiver are in tasks-beside.test.ts.
+// What is kept in mind of the stream while a table is copied beside it. Copies to a receiver are in ../incremental-tasks.thorough.ts.
 
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../../src/change/lsn.ts";
