@@ -1,6 +1,6 @@
 // What src/sink/copy-sink.ts promises of copies that are made beside the stream, shown for every kind of sink that
 // test/support/contract-kinds.ts lists. Those that are broken off are in
-// contract-incremental-broken.test.ts, those whose tables change in contract-incremental-changed.test.ts.
+// contract-incremental-broken.thorough.ts, those whose tables change in contract-incremental-changed.test.ts.
 
 import { describe, expect, test } from "bun:test";
 import { transaction, unchanged } from "../support/batch-fixture.ts";
