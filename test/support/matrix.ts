@@ -1,5 +1,5 @@
-// What runs every day, and what `bun run test:matrix` runs beside it. Where one behaviour is shown over many seeds, versions, modes or kinds of deaths,
-// a few of them show it every day; all of them would take most of a day's run and seldom find anything more.
+// What runs every day, or by `bun run test:thorough`, and what `bun run test:matrix` runs beside it. Where one behaviour is shown over many seeds, versions,
+// modes or kinds of deaths, a few of them show it every day; all of them would take most of a day's run and seldom find anything more.
 
 import { test } from "bun:test";
 
