@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { type KnownTables, Selection } from "../../../console/pages/edit/catalog/selection.ts";
 import { nextRow, treeView } from "../../../console/pages/edit/catalog/tree-rows.ts";
+import { usedMs } from "../../support/processor-time.ts";
 
 const table = (name: string, ...columns: string[]): KnownTables[number]["tables"][number] => ({
   name,
@@ -77,8 +78,8 @@ describe("the tree", () => {
         tables: Array.from({ length: 5_000 }, (_, at) => table(`t_${at}`, "id")),
       },
     ];
-    const start = performance.now();
+    const start = usedMs();
     expect(treeView(many, new Selection({}), "t_49", none).tables).toHaveLength(111);
-    expect(performance.now() - start).toBeLessThan(500);
+    expect(usedMs() - start).toBeLessThan(500);
   });
 });

@@ -15,6 +15,7 @@ import { decodedRows } from "../../support/decoded-changes.ts";
 import { memorySink } from "../../support/memory-sink.ts";
 import { MemorySource } from "../../support/memory-source.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
+import { usedMs } from "../../support/processor-time.ts";
 import { unwatchedStates } from "../../support/unwatched-states.ts";
 
 const never = new AbortController().signal;
@@ -304,10 +305,10 @@ test("a table is found by its name without a search", async () => {
     relation: { ...relation, id, name: `t${id}` },
   }));
   await rig.copies.prepare(tables);
-  const beganMs = performance.now();
+  const beganMs = usedMs();
   const { schema } = relation;
   for (let asked = 0; asked < 50_000; asked++) rig.copies.idOf({ schema, name: "t4999" });
-  expect(performance.now() - beganMs).toBeLessThan(1_000);
+  expect(usedMs() - beganMs).toBeLessThan(1_000);
   expect(rig.copies.idOf({ schema, name: "t4999" })).toBe(4_999);
   expect(rig.copies.idOf({ schema, name: "t5000" })).toBeNull();
 });

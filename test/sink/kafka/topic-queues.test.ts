@@ -5,6 +5,7 @@ import { expect, test } from "bun:test";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
 import { relation } from "../../support/batch-fixture.ts";
+import { usedMs } from "../../support/processor-time.ts";
 import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
 
 const kafka = { connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} };
@@ -36,9 +37,9 @@ test("ten thousand tables share a topic, and one of them that must not is refuse
     return new TopicQueues({ ...settings, config }, { topics } as never);
   };
   const tables = Array.from({ length: 10_000 }, (_, i) => relation(`t${i}`, [["id", 20, "bigint"]]));
-  const began = performance.now();
+  const began = usedMs();
   await of("all").prepare(tables);
-  expect(performance.now() - began).toBeLessThan(1_000);
+  expect(usedMs() - began).toBeLessThan(1_000);
   const [one, other] = ["a b", "a?b"].map((schema) => relation("t", [["id", 20, "bigint"]], { schema }));
   const apart = of("{schema}");
   await apart.prepare([...tables, one!]);

@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { differingNames, withEntry } from "../../../../src/sink/delivery/record/table-map.ts";
+import { usedMs } from "../../../support/processor-time.ts";
 
 const name = fc.string({ maxLength: 3 });
 const changes = fc.array(fc.tuple(name, fc.option(fc.nat(3), { nil: undefined })), { maxLength: 40 });
@@ -41,12 +42,12 @@ test("it says what a Map says, and earlier ones stay as they were", () => {
 test("20,000 changes of 5,000 tables, each compared with the one before", () => {
   const names = Array.from({ length: 5_000 }, (_, i) => `public.t${i}`);
   let map: ReadonlyMap<string, number> = new Map(names.map((each) => [each, 0]));
-  const begunMs = performance.now();
+  const begunMs = usedMs();
   for (let i = 1; i <= 20_000; i++) {
     const before = map;
     map = withEntry(map, names[i % names.length]!, i);
     if (differingNames(before, map).length > 1) throw new Error("more than one differs");
   }
   // A copy of all of it each time takes half a minute.
-  expect(performance.now() - begunMs).toBeLessThan(5_000);
+  expect(usedMs() - begunMs).toBeLessThan(5_000);
 });

@@ -13,6 +13,7 @@ import { MigrationRefused } from "../../../../src/sink/postgres/refusals/migrati
 import { TargetNaming } from "../../../../src/sink/postgres/schema/target-naming.ts";
 import { relation } from "../../../support/batch-fixture.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
+import { usedMs } from "../../../support/processor-time.ts";
 
 const count = 10_000;
 const tableOf = (i: number, name = `t${i}`) => relation(name, [["id", 20, "bigint"]], { id: 20_000 + i });
@@ -44,11 +45,11 @@ test("ten thousand tables of which half have a copy", () => {
   const copies = ledger();
   copies.load(Array.from({ length: count / 2 }, (_, i) => copyOf(i)));
   const tables = Array.from({ length: count }, (_, i) => tableOf(i));
-  const began = performance.now();
+  const began = usedMs();
   expect(tables.filter((table) => copies.holds(table))).toHaveLength(count / 2);
   expect(tables.filter(({ id }) => copies.pointOf(id) !== null)).toHaveLength(count / 2);
   expect(tables.filter(({ id }) => copies.isUnprovedById(id))).toHaveLength(count / 4);
-  expect(performance.now() - began).toBeLessThan(500);
+  expect(usedMs() - began).toBeLessThan(500);
 });
 
 test("a copy is found under an earlier name of its table, until it is void or of another table", () => {
@@ -63,11 +64,11 @@ test("a copy is found under an earlier name of its table, until it is void or of
 
 test("the shapes of ten thousand tables", () => {
   const shapes = new ShapeLedger("c", new UndoLog());
-  const began = performance.now();
+  const began = usedMs();
   for (let i = 0; i < count; i++) shapes.add(shapeOf(i));
   for (let i = 0; i < count; i++)
     expect(shapes.named({ schema: "public", name: `t${i}` })?.tableId).toBe(20_000 + i);
-  expect(performance.now() - began).toBeLessThan(500);
+  expect(usedMs() - began).toBeLessThan(500);
 });
 
 test("a shape that takes another one's name gives it back when that is rolled back", async () => {
