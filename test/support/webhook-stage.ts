@@ -75,6 +75,11 @@ export class WebhookStage implements AsyncDisposable {
     await waitFor("the stream", () => this.life.phase === "realtime", { timeoutMs: 30_000 });
   }
 
+  /** Waits until the stream has passed all chunks, so that the record has none any more. */
+  async untilChunksPassed(): Promise<void> {
+    await waitFor("the stream to pass the chunks", () => this.record?.chunked.size === 0);
+  }
+
   /** Waits until `held` is what table `m` has at the source. */
   async expectHeld(held: () => ReadonlyMap<unknown, object>): Promise<void> {
     const rows = await this.sql<{ row: { id: number } }>("select row_to_json(m) as row from m order by id");
