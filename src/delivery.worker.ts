@@ -124,9 +124,10 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
       now: Date.now,
       monotonic,
       sleep: sleepOrThrow,
-      attempted: (result, bytes) => {
+      attempted: (result, bytes, uncompressedBytes) => {
         this.#attempts.add(result, bytes);
-        garbage.released(leftByRequestBytes + bytes);
+        // To make the body leaves as much garbage as the body has, however small it is sent.
+        garbage.released(leftByRequestBytes + uncompressedBytes);
       },
     });
     return {

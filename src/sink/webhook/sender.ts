@@ -26,8 +26,11 @@ export interface SenderTools {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** Called for each attempt with its status, or the system's error code without an answer, and the bytes of its body. */
-  readonly attempted: (result: string, bytes: number) => void;
+  /**
+   * Called for each attempt with its status, or the system's error code without an answer, and the bytes of its body, as sent and before
+   * compression.
+   */
+  readonly attempted: (result: string, bytes: number, uncompressedBytes: number) => void;
 }
 
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
@@ -91,13 +94,13 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     });
     if (result.kind === "failed") {
       signal.throwIfAborted();
-      tools.attempted(result.code || "unknown", body.length);
+      tools.attempted(result.code || "unknown", body.length, request.body.length);
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
       const note = { at: timeOf(tools), error: result.reason };
       return { kind: "retry", reason, retryAfterMs: 0, note };
     }
     if (result.kind === "refused") return { kind: "rejected", error: refusal(request, result.error) };
-    tools.attempted(statusName(result.status), body.length);
+    tools.attempted(statusName(result.status), body.length, request.body.length);
     switch (responseVerdict(result.status)) {
       case "delivered":
         if (body !== request.body) releaseBody(body);

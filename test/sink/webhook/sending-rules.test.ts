@@ -5,12 +5,13 @@ import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { sleepOrThrow } from "../../../src/concurrency/sleep.ts";
 import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
+import type { Attempt } from "../../../src/sink/delivery/order/attempt.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
 import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
 import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
-import { createSender } from "../../../src/sink/webhook/sender.ts";
+import { createSender, type SenderTools } from "../../../src/sink/webhook/sender.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
@@ -174,25 +175,51 @@ test("a signal is listened to once, however often the stream and the retries of 
   const to = await WebhookReceiver.start();
   stack.use(to);
   using pool = new ConnectionPool();
-  const sender = createSender(webhookConnector(to.url).sink.webhook!, {
-    egress: { resolver: new AddressResolver("default"), pool },
-    rateLimiter: new RateLimiter({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }),
-    now: Date.now,
-    monotonic: () => performance.now(),
-    sleep: sleepOrThrow,
-    attempted() {},
-  });
+  const sender = senderTo(pool, to.url);
   const signals = [new AbortController().signal, new AbortController().signal];
   const listened = signals.map((signal) => spyOn(signal, "addEventListener"));
-  const request = { ...source, body: attempt.body, rows: 1, touches: [], barrier: false, position: null };
   for (let i = 0; i < 6; i++) {
-    const sent = sender({ ...request, idempotencyKey: `key-${i}` }, signals[i % 2]!);
+    const sent = sender({ ...oneRow(attempt.body), idempotencyKey: `key-${i}` }, signals[i % 2]!);
     expect(await sent).toMatchObject({ kind: "delivered" });
   }
   expect(listened.map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
 });
 
+test("an attempt tells the bytes of its body, as sent and before compression, whatever comes of it", async () => {
+  await using to = await WebhookReceiver.start({ script: ({ index }) => (index === 0 ? 503 : 200) });
+  using pool = new ConnectionPool();
+  const told: unknown[][] = [];
+  const sender = senderTo(pool, to.url, { compression: "Br" }, (...attempt) => void told.push(attempt));
+  const request = oneRow(new TextEncoder().encode(`[{"a":"${"x".repeat(10_000)}"}]`));
+  const { signal } = new AbortController();
+  for (const kind of ["retry", "delivered"]) expect(await sender(request, signal)).toMatchObject({ kind });
+  expect(told.map(([result, bytes, uncompressed]) => [result, Number(bytes) < 200, uncompressed])).toEqual([
+    ["503", true, 10_010],
+    ["200", true, 10_010],
+  ]);
+});
+
 const source = { schema: "public", table: "täble" };
+const oneRow = (body: Uint8Array<ArrayBuffer>) => {
+  return { ...source, body, rows: 1, touches: [], barrier: false, position: null, idempotencyKey: "key" };
+};
+
+function senderTo(
+  pool: ConnectionPool,
+  url: string,
+  sink: Parameters<typeof webhookConnector>[1] = {},
+  attempted: SenderTools["attempted"] = () => {},
+): Attempt {
+  return createSender(webhookConnector(url, sink).sink.webhook!, {
+    egress: { resolver: new AddressResolver("default"), pool },
+    rateLimiter: new RateLimiter({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }),
+    now: Date.now,
+    monotonic: () => performance.now(),
+    sleep: sleepOrThrow,
+    attempted,
+  });
+}
+
 const attempt = {
   idempotencyKey: "the-key",
   body: new TextEncoder().encode('[{"a":"ü"}]'),
