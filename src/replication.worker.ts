@@ -23,7 +23,7 @@ import {
 } from "./runtime/threads/main-thread-channel.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/threads/messages.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/threads/worker-reporter.ts";
-import { createSink } from "./sink/registry.ts";
+import { sinkMaker } from "./sink/registry.ts";
 import { webhookBatchBytes } from "./sink/webhook/stream-size.ts";
 import { createSource } from "./source/registry.ts";
 import { SourceState } from "./source/source-state.ts";
@@ -134,6 +134,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
     const source = connector.source.postgres;
     const skipSnapshots = source?.replication_type.logical_replication?.skip_snapshots ?? false;
     const { signal } = this.#abort;
+    const makeSink = await sinkMaker(connector);
     await runPipeline({
       work,
       initialized,
@@ -158,8 +159,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
           batchBytes: connector.sink.webhook ? webhookBatchBytes : undefined,
         }),
       makeSink: (events) =>
-        createSink(
-          connector,
+        makeSink(
           {
             connectorId: connector.id,
             owner,

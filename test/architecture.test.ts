@@ -45,14 +45,22 @@ function importers(name: RegExp): string[] {
   return sourceFiles.filter((path) => importsOf(path).some((imported) => name.test(imported)));
 }
 
+/** What is loaded with a file at once, and not for its types. */
+function staticValuesOf(path: string): readonly string[] {
+  const found = (texts.get(path) ?? "").matchAll(
+    /^(?:import|export)\s(?!type\s)[^"';]*?from\s+"(\.[^"]+)"/gm,
+  );
+  return [...found].map((match) => relative(root, resolve(root, dirname(path), match[1] ?? "")));
+}
+
 /** Everything that is loaded with a file. */
-function reachable(start: string): Set<string> {
+function reachable(start: string, follow = importsOf): Set<string> {
   const seen = new Set<string>();
   const open = [start];
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (seen.has(path)) continue;
     seen.add(path);
-    open.push(...importsOf(path).filter((name) => texts.has(name)));
+    open.push(...follow(path).filter((name) => texts.has(name)));
   }
   return seen;
 }
@@ -153,6 +161,13 @@ describe("who may import whom", () => {
     for (const worker of ["src/replication.worker.ts", "src/delivery.worker.ts"]) {
       expect([...reachable(worker)].filter((path) => inFolder(path, "state", "api"))).toEqual([]);
     }
+  });
+
+  test("a thread loads no kind of sink before a connector has it", () => {
+    // The line from a connector to its sender, and how much is on it, belong to the connector's thread.
+    const shared = /^src\/sink\/(?!kafka\/|postgres\/|webhook\/(?!stream-size))/;
+    const loaded = [...reachable("src/replication.worker.ts", staticValuesOf)];
+    expect(loaded.filter((path) => inFolder(path, "sink") && !shared.test(path))).toEqual([]);
   });
 
   test("nothing but the demo's command loads the demo", () => {
