@@ -8,9 +8,7 @@ import { privateKeyProblem } from "./config/private-key.ts";
 import { looksLikeCredential } from "./config/webhook-headers.ts";
 import type { ConnectorConfig, ConnectorRequest } from "./connector.ts";
 import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./request/merge-patch.ts";
-
-/** Stands for a secret in responses. Sent back, it means the stored secret. */
-export const redacted = "***";
+import { redacted } from "./request/redacted.ts";
 
 interface SecretField {
   /**

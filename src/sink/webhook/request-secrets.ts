@@ -2,7 +2,7 @@
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { looksLikeCredential } from "../../connector/config/webhook-headers.ts";
-import { redacted } from "../../connector/secrets.ts";
+import { redacted } from "../../connector/request/redacted.ts";
 
 /** A shorter value of a static header that does not look like a credential is none. Its removal could make every word unreadable. */
 const shortestStatic = 8;

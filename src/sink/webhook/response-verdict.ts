@@ -1,7 +1,5 @@
 // What a response's status means for the request. Pure.
 
-import { STATUS_CODES } from "node:http";
-
 export type ResponseVerdict = "delivered" | "retry" | "rejected";
 
 /**
@@ -27,7 +25,27 @@ export function retryAfterMs(header: string | null, nowMs: number): number {
   return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);
 }
 
+/**
+ * The statuses of HTTP, from the first to the last of each row of them; 509 is in no standard, and in use. Node.js has a list as well, and
+ * loads its server for it.
+ * https://www.iana.org/assignments/http-status-codes/http-status-codes.xhtml
+ */
+const statusRows = [
+  [100, 103],
+  [200, 208],
+  [226, 226],
+  [300, 305],
+  [307, 308],
+  [400, 418],
+  [421, 426],
+  [428, 429],
+  [431, 431],
+  [451, 451],
+  [500, 511],
+] as const;
+
 /** The name to count a status by. Made-up statuses count by their class, so that there is a bounded number of names. */
 export function statusName(status: number): string {
-  return status in STATUS_CODES ? String(status) : `${Math.floor(status / 100)}xx`;
+  const isKnown = statusRows.some(([first, last]) => status >= first && status <= last);
+  return isKnown ? String(status) : `${Math.floor(status / 100)}xx`;
 }

@@ -1,7 +1,6 @@
 // Signs a request by Standard Webhooks, symmetric form. request-headers.ts puts the signature on each attempt.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
-import { createHmac } from "node:crypto";
 import { bodyChunks, type RequestBody } from "../format/values/message-body.ts";
 
 export interface SignatureHeaders {
@@ -21,7 +20,7 @@ export function signingKey(secret: string): Buffer {
  */
 export function sign(key: Buffer, id: string, body: RequestBody, nowMs: number): SignatureHeaders {
   const timestamp = String(Math.floor(nowMs / 1000));
-  const hmac = createHmac("sha256", key).update(`${id}.${timestamp}.`);
+  const hmac = new Bun.CryptoHasher("sha256", key).update(`${id}.${timestamp}.`);
   for (const chunk of bodyChunks(body)) hmac.update(chunk);
   const signature = hmac.digest("base64");
   return { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": `v1,${signature}` };

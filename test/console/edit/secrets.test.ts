@@ -11,7 +11,8 @@ import {
 } from "../../../console/pages/edit/model/secrets.ts";
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import type { JsonObject, JsonValue } from "../../../src/connector/request/merge-patch.ts";
-import { redactConnector, redacted } from "../../../src/connector/secrets.ts";
+import { redacted } from "../../../src/connector/request/redacted.ts";
+import { redactConnector } from "../../../src/connector/secrets.ts";
 import { randomConnector } from "../../support/random-connector.ts";
 
 /** Places at which the API says that there is a secret. */

@@ -1,6 +1,7 @@
 // The pure rules of sending: delays, verdicts, pace, addresses, headers, signatures.
 
 import { describe, expect, spyOn, test } from "bun:test";
+import { STATUS_CODES } from "node:http";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { sleepOrThrow } from "../../../src/concurrency/sleep.ts";
@@ -10,7 +11,7 @@ import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/back
 import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
 import { RateLimiter } from "../../../src/sink/webhook/rate-limiter.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
-import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
+import { responseVerdict, retryAfterMs, statusName } from "../../../src/sink/webhook/response-verdict.ts";
 import { createSender, type SenderTools } from "../../../src/sink/webhook/sender.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
@@ -51,6 +52,11 @@ test("a wait may be longer than a timer's longest, and ends with its signal", as
   stop.abort(new Error("stopped"));
   expect(await waiting.catch((error: unknown) => error)).toMatchObject({ message: "stopped" });
   await sleepOrThrow(1, new AbortController().signal);
+});
+
+test("a status counts by itself where HTTP has it, and else by its class", () => {
+  for (let status = 100; status < 1000; status++)
+    expect(statusName(status)).toBe(status in STATUS_CODES ? String(status) : `${String(status)[0]}xx`);
 });
 
 test("every status has one meaning", () => {
