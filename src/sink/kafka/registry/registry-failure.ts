@@ -1,8 +1,8 @@
 // What an answer of the registry means that is not the one that was asked for, as an error for people. Pure.
 // https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 
-import { redacted } from "../../../connector/request/redacted.ts";
 import { isJsonObject, type JsonObject } from "../../../connector/request/merge-patch.ts";
+import { redacted } from "../../../connector/request/redacted.ts";
 import { plainLine, saying, shortened } from "../../../errors/answer-in-reason.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
