@@ -170,6 +170,12 @@ describe("who may import whom", () => {
     expect(loaded.filter((path) => inFolder(path, "sink") && !shared.test(path))).toEqual([]);
   });
 
+  test("a sender's thread loads no schemas: what it gets is checked", () => {
+    const schemas = /^import (?!type )[^;]*"@sinclair\/typebox/m;
+    const loaded = [...reachable("src/delivery.worker.ts", staticValuesOf)];
+    expect(loaded.filter((path) => schemas.test(texts.get(path) ?? ""))).toEqual([]);
+  });
+
   test("nothing but the demo's command loads the demo", () => {
     const loaders = sourceFiles.filter(
       (path) => !inFolder(path, "demo") && importsOf(path).some((n) => inFolder(n, "demo")),

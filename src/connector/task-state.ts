@@ -7,11 +7,8 @@
 //   Pending → Cancelled               cancelTask; of a comparison also Running → Cancelled
 //   Pending, Failed → Pending         retryTask
 
-import { invalidRequest } from "../errors/invalid-input.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { ConnectorConfig } from "./connector.ts";
-import { keyViolations } from "./replay.ts";
-import type { Task, TaskProgress, TaskRequest, TaskResult, TaskSpec } from "./task.ts";
+import type { Task, TaskProgress, TaskResult, TaskSpec } from "./task.ts";
 
 /** After so many attempts a task fails permanently. */
 export const maxTaskAttempts = 5;
@@ -20,34 +17,6 @@ const initialBackoffMs = 5_000;
 const maxBackoffMs = 300_000;
 /** How long the results of a task's attempt are kept for the next one: longer than any task waits for it. */
 export const keptForTaskMs = 3 * maxBackoffMs;
-
-/** The complete spec of a request. The default `database` is the source connection's. Throws `invalid_request`. */
-export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {
-  const { Snapshot: snapshot, Verify: verify, Replay: replay } = request;
-  const database =
-    (snapshot ?? verify ?? replay)?.database ?? connector.source.postgres?.connection.database ?? "";
-  if (verify) {
-    const { schema, name, repair = "None", sample_percent: percent } = verify;
-    const isSample = percent !== undefined && percent < 100;
-    return { Verify: { database, schema, name, repair, ...(isSample ? { sample_percent: percent } : {}) } };
-  }
-  if (replay) {
-    const { schema, name, keys } = replay;
-    const violations = (keys ?? []).flatMap((key, at) => keyViolations(key, `/Replay/keys/${at}`));
-    if (violations.length > 0) throw invalidRequest(violations);
-    return { Replay: { database, schema, name, ...(keys ? { keys } : {}) } };
-  }
-  if (!snapshot) return {};
-  return {
-    Snapshot: {
-      database,
-      schema: snapshot.schema,
-      name: snapshot.name,
-      truncate: snapshot.truncate ?? false,
-      force_parallel: snapshot.force_parallel ?? false,
-    },
-  };
-}
 
 /** Two specs are the same when all fields are equal. */
 export function isSameSpec(a: TaskSpec, b: TaskSpec): boolean {

@@ -2,8 +2,9 @@
 // store's transaction.
 
 import type { TaskService } from "../api/services.ts";
+import { completeTaskSpec } from "../connector/request/complete-task-spec.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
-import { cancelTask, completeTaskSpec, newTask, retryTask } from "../connector/task-state.ts";
+import { cancelTask, newTask, retryTask } from "../connector/task-state.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import { beingDeleted } from "./connector-service.ts";

@@ -16,6 +16,7 @@ import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
 import { fine } from "../../src/connector/diagnosis.ts";
 import type { ParkedChoice } from "../../src/connector/parked-message.ts";
 import { completeConnector } from "../../src/connector/request/complete-connector.ts";
+import { completeTaskSpec } from "../../src/connector/request/complete-task-spec.ts";
 import { patchConnector } from "../../src/connector/request/patch-connector.ts";
 import { requireCondition, unconditional } from "../../src/connector/request/precondition.ts";
 import {
@@ -29,7 +30,6 @@ import type { HistoryEntry } from "../../src/connector/status.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {
   cancelTask,
-  completeTaskSpec,
   isSameSpec,
   newTask,
   retryTask,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { Check } from "@sinclair/typebox/value";
+import { completeTaskSpec } from "../../src/connector/request/complete-task-spec.ts";
 import { type Task, TaskSchema, type TaskState } from "../../src/connector/task.ts";
 import {
   cancelTask,
   claimTask,
-  completeTaskSpec,
   failTask,
   finishTask,
   isEligible,

@@ -23,10 +23,6 @@ export function completeJsonSerde(serde: Static<typeof JsonSerdeRequestSchema>):
   return { options: { embed_schema_in_message: embed }, schema_registry: null };
 }
 
-export function embedsSchema(serde: JsonSerde | undefined): boolean {
-  return serde?.options.embed_schema_in_message ?? false;
-}
-
 // --- debezium --------------------------------------------------------------------------------
 
 const dataTypes = {

@@ -5,11 +5,9 @@ import { freeFormObject, taggedUnion } from "../request/schema-forms.ts";
 import {
   completeFormat,
   completeJsonSerde,
-  embedsSchema,
   formatSchemas,
   JsonSerdeRequestSchema,
   JsonSerdeSchema,
-  type MessageFormat,
 } from "./message-format.ts";
 
 /** Serdes whose names are known, but which are not built. */
@@ -30,14 +28,6 @@ export type WebhookFormatRequest = Static<typeof WebhookFormatRequestSchema>;
 
 export const WebhookFormatSchema = schemas.full;
 export type WebhookFormat = Static<typeof WebhookFormatSchema>;
-
-/** The format, under whatever name it was sent. */
-export function messageFormat({ native, supermetal, debezium }: WebhookFormat): MessageFormat {
-  const embedSchema = embedsSchema((debezium ?? native ?? supermetal)?.format_config?.value_serde.json);
-  if (!debezium) return { kind: "native", embedSchema };
-  const { format_config: _, ...options } = debezium;
-  return { kind: "debezium", embedSchema, options };
-}
 
 /** The full form. */
 export function completeWebhookFormat(format: WebhookFormatRequest): WebhookFormat {

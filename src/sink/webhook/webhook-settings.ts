@@ -1,7 +1,8 @@
 // What a webhook connector asks of the delivering of its messages.
 
+import type { MessageFormat } from "../../connector/config/message-format.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
-import { messageFormat } from "../../connector/config/webhook-format.ts";
+import type { WebhookFormat } from "../../connector/config/webhook-format.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { RequestSettings } from "../delivery/delivery-settings.ts";
@@ -42,6 +43,15 @@ export function webhookSettings(connector: ConnectorConfig): RequestSettings {
     maxBufferedRows,
     maxBufferedCopyRows: snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
   };
+}
+
+/** The format, under whatever name it was sent. */
+export function messageFormat({ native, supermetal, debezium }: WebhookFormat): MessageFormat {
+  const serde = (debezium ?? native ?? supermetal)?.format_config?.value_serde.json;
+  const embedSchema = serde?.options.embed_schema_in_message ?? false;
+  if (!debezium) return { kind: "native", embedSchema };
+  const { format_config: _, ...options } = debezium;
+  return { kind: "debezium", embedSchema, options };
 }
 
 function encodingOf(

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { Check } from "@sinclair/typebox/value";
-import { messageFormat } from "../../../src/connector/config/webhook-format.ts";
 import { ConnectorConfigSchema } from "../../../src/connector/connector.ts";
 import {
   resolveConnector,
@@ -8,6 +7,7 @@ import {
   resolveSource,
 } from "../../../src/connector/request/resolve-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { messageFormat } from "../../../src/sink/webhook/webhook-settings.ts";
 import { bringKey } from "../../support/ssh-keys.ts";
 import {
   clientCertificate,

@@ -13,7 +13,6 @@ import {
 import {
   completeFormat,
   completeJsonSerde,
-  embedsSchema,
   formatSchemas,
   JsonSerdeRequestSchema,
   JsonSerdeSchema,
@@ -157,7 +156,7 @@ export function kafkaMessages({ native, supermetal, debezium }: KafkaFormat): Ka
 }
 
 function messageSerde({ json, avro }: Serde): MessageSerde {
-  if (!avro) return { kind: "json", embedSchema: embedsSchema(json) };
+  if (!avro) return { kind: "json", embedSchema: json?.options.embed_schema_in_message ?? false };
   return {
     kind: "avro",
     autoRegister: avro.options.auto_register,

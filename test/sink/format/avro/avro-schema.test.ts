@@ -3,12 +3,12 @@
 import { expect, test } from "bun:test";
 import {
   completeWebhookFormat,
-  messageFormat,
   type WebhookFormatRequest,
 } from "../../../../src/connector/config/webhook-format.ts";
 import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/avro-encoding.ts";
 import { avroFormat } from "../../../../src/sink/format/avro/avro-format.ts";
 import { avroFieldNames, avroFullName } from "../../../../src/sink/format/avro/avro-name.ts";
+import { messageFormat } from "../../../../src/sink/webhook/webhook-settings.ts";
 import { avroType } from "../../../support/avro-decoding.ts";
 import { relation } from "../../../support/batch-fixture.ts";
 
