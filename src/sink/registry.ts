@@ -13,6 +13,7 @@ import { webhookLineBytes } from "./webhook/stream-size.ts";
 /** `line` leads to the delivery worker; a sink of messages needs it. */
 export type MakeSink = (context: SinkContext, line: MessagePort | null) => Sink;
 
+/** Loads what the connector's kind of sink needs. Throws `unsupported_kind` for one that is not built. */
 export async function sinkMaker(connector: ConnectorConfig): Promise<MakeSink> {
   const { postgres, webhook, kafka } = connector.sink;
   if (postgres) return await postgresSinkMaker(connector, postgres);

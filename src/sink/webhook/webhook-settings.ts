@@ -54,10 +54,7 @@ export function messageFormat({ native, supermetal, debezium }: WebhookFormat): 
   return { kind: "debezium", embedSchema, options };
 }
 
-function encodingOf(
-  { id, source: { postgres } }: ConnectorConfig,
-  format: Parameters<typeof messageEncoding>[0],
-): MessageEncoding {
+function encodingOf({ id, source: { postgres } }: ConnectorConfig, format: MessageFormat): MessageEncoding {
   return messageEncoding(format, {
     id,
     database: postgres?.connection.database ?? "",
