@@ -46,6 +46,7 @@ export async function prepareArchive(path: string): Promise<void> {
     const options = { dataDir: directory, initDbStartParams: initdbParameters };
     const client = await PGlite.create({ ...options, ...(await loadPgliteFiles()) });
     await migrate(drizzle(client, { schema }));
+    await dropTemplates(client);
     // A clean shutdown, so that the unpacked directory needs no recovery at its first start.
     await client.close();
     await mkdir(dirname(path), { recursive: true });
@@ -55,6 +56,15 @@ export async function prepareArchive(path: string): Promise<void> {
   } finally {
     await rm(temporary, { recursive: true, force: true });
   }
+}
+
+/**
+ * Drops the databases that others are made from: two thirds of the files. A freeze does not reach them either, so that
+ * the age of their transactions would stop a state one day.
+ */
+async function dropTemplates(client: PGlite): Promise<void> {
+  await client.exec("UPDATE pg_database SET datistemplate = false WHERE datname <> current_database()");
+  for (const name of ["template0", "template1"]) await client.exec(`DROP DATABASE ${name}`);
 }
 
 /** An archive contains files only, and Postgres needs its empty directories too. */
@@ -75,7 +85,7 @@ async function readTree(directory: string): Promise<Record<string, Uint8Array | 
 async function cachedArchive(): Promise<string | null> {
   const cache = sourceCacheDirectory();
   if (cache === null) return null;
-  const hash = new Bun.CryptoHasher("sha256").update(`2 ${pgliteManifest.version} ${initdbParameters}`);
+  const hash = new Bun.CryptoHasher("sha256").update(`3 ${pgliteManifest.version} ${initdbParameters}`);
   const migrations = migrationsDirectory();
   for (const name of (await readdir(migrations)).filter((file) => file.endsWith(".sql")).sort()) {
     hash.update(name).update(await Bun.file(join(migrations, name)).bytes());
