@@ -2,7 +2,7 @@
 
 import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { tables } from "./bench-tables.ts";
-import { readServerCpu } from "./process-usage.ts";
+import { readServerCpu } from "./measure/process-usage.ts";
 
 export const database = "bench";
 /**

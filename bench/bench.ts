@@ -8,19 +8,20 @@ import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
 import { kafkaVersion } from "../test/support/kafka/kafka-jars.ts";
 import { BenchServers, database } from "./bench-servers.ts";
-import type { Contender, ContenderName, Copier, CopierName } from "./contender.ts";
+import type { Contender, ContenderName, Copier, CopierName } from "./contenders/contender.ts";
+import { DiscardingContender } from "./contenders/discarding-contender.ts";
+import { MillraceService } from "./contenders/millrace-service.ts";
+import { NativeSubscription } from "./contenders/native-subscription.ts";
+import { Pgcopydb } from "./contenders/pgcopydb.ts";
+import { PipedCopy } from "./contenders/piped-copy.ts";
+import { postgresTarget, webhookTarget } from "./contenders/targets.ts";
 import { type CopyLoad, type CopySource, copySources } from "./copy-loads.ts";
-import { formatCopies } from "./copy-report.ts";
-import { DiscardingContender } from "./discarding-contender.ts";
 import { type DebeziumDistribution, debeziumVersion, findDebezium } from "./kafka/debezium-distribution.ts";
 import { measureKafka } from "./kafka/kafka.ts";
-import { type Latency, measureLatency } from "./latency.ts";
 import { fill, type Goal, loads } from "./loads.ts";
-import { measured, measureLoad } from "./measure.ts";
-import { MillraceService } from "./millrace-service.ts";
-import { NativeSubscription } from "./native-subscription.ts";
-import { Pgcopydb } from "./pgcopydb.ts";
-import { PipedCopy } from "./piped-copy.ts";
+import { formatCopies } from "./measure/copy-report.ts";
+import { type Latency, measureLatency } from "./measure/latency.ts";
+import { measured, measureLoad } from "./measure/measure.ts";
 import {
   describeMachine,
   formatLatency,
@@ -29,8 +30,7 @@ import {
   type LoadSummary,
   type Measurement,
   summarise,
-} from "./report.ts";
-import { postgresTarget, webhookTarget } from "./targets.ts";
+} from "./measure/report.ts";
 import { measureWebhooks } from "./webhooks.ts";
 
 interface BenchOptions {

@@ -1,7 +1,7 @@
 // The copy benchmarks: one large table, and many small ones. They run only on request, because they take long.
 
 import { streamTables } from "./bench-tables.ts";
-import type { ContenderName } from "./contender.ts";
+import type { ContenderName } from "./contenders/contender.ts";
 import { fill, type Goal } from "./loads.ts";
 
 /** Tables at the source. All loads of a source share them, because filling them takes longer than copying them. */

@@ -7,7 +7,7 @@ import { ApiClient, type JsonBody } from "../src/demo/api-client.ts";
 import { pollUntil } from "../src/demo/poll-until.ts";
 import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
-import { webhookTarget } from "./targets.ts";
+import { webhookTarget } from "./contenders/targets.ts";
 
 export type StateKind = "embedded" | "postgres";
 export type SinkKind = "postgres" | "webhook";

@@ -3,10 +3,10 @@
 
 import { statSync } from "node:fs";
 import { Command } from "commander";
-import { compiledBinary } from "../test/support/compiled-binary.ts";
+import { compiledBinary } from "../test/support/program/compiled-binary.ts";
 import { CostStage, type StateKind } from "./cost-stage.ts";
-import { readResources, readUsage } from "./process-usage.ts";
-import { median } from "./report.ts";
+import { readResources, readUsage } from "./measure/process-usage.ts";
+import { median } from "./measure/report.ts";
 
 const options = new Command("cost")
   .description("Measures the idle service, and how soon it is ready.")

@@ -6,9 +6,9 @@ import { Command } from "commander";
 import { DemoStage } from "../src/demo/demo-stage.ts";
 import { isProven, verify } from "../src/demo/demo-verification.ts";
 import { runLoad } from "../src/demo/shop-load.ts";
-import { compiledBinary } from "../test/support/compiled-binary.ts";
-import { readResources, readUsage } from "./process-usage.ts";
-import { drawChart, type Sample } from "./soak-chart.ts";
+import { compiledBinary } from "../test/support/program/compiled-binary.ts";
+import { readResources, readUsage } from "./measure/process-usage.ts";
+import { drawChart, type Sample } from "./measure/soak-chart.ts";
 
 const program = new Command("soak")
   .description("Measures the service's memory and descriptors under load over a long time.")

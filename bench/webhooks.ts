@@ -3,13 +3,13 @@
 
 import type { JsonBody } from "../src/demo/api-client.ts";
 import type { BenchServers } from "./bench-servers.ts";
-import { DiscardingContender } from "./discarding-contender.ts";
-import { percentile, writeSteadily } from "./latency.ts";
+import { DiscardingContender } from "./contenders/discarding-contender.ts";
+import { MillraceService } from "./contenders/millrace-service.ts";
+import { type WebhookOptions, type WebhookTarget, webhookTarget } from "./contenders/targets.ts";
 import { type Load, thousandInsertsEach } from "./loads.ts";
-import { measureLoad } from "./measure.ts";
-import { MillraceService } from "./millrace-service.ts";
-import { type Measurement, median } from "./report.ts";
-import { type WebhookOptions, type WebhookTarget, webhookTarget } from "./targets.ts";
+import { percentile, writeSteadily } from "./measure/latency.ts";
+import { measureLoad } from "./measure/measure.ts";
+import { type Measurement, median } from "./measure/report.ts";
 
 interface WebhooksRequest {
   readonly rows: number;
@@ -211,7 +211,7 @@ async function fetchLoop(url: string, count: number): Promise<number> {
     _sm_version: 1_700_000_000_000_001,
     _sm_deleted: false,
   });
-  const program = `${import.meta.dirname}/fetch-loop.ts`;
+  const program = `${import.meta.dirname}/contenders/fetch-loop.ts`;
   const child = Bun.spawn([process.execPath, program, url, String(inFlight), String(count), row], {
     stdout: "pipe",
   });

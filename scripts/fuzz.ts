@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "60" } } });
 const minutes = Number(values.minutes);
 const endsAt = performance.now() + minutes * 60_000;
-const files = ["test/pipeline/random-schema.test.ts", "test/pipeline/random-load.test.ts"];
+const files = ["test/pipeline/schema/random-schema.test.ts", "test/pipeline/random-load.test.ts"];
 
 for (let round = 1; performance.now() < endsAt; round++) {
   const file = files[round % files.length] ?? "";

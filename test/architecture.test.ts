@@ -257,7 +257,7 @@ describe("files", () => {
   });
 
   test("are about twenty in a folder at most", () => {
-    const counts = Map.groupBy([...sourceFiles, ...consoleFiles], (path) => dirname(path));
+    const counts = Map.groupBy(files, (path) => dirname(path));
     const crowded = [...counts].filter(([, paths]) => paths.length > mostFiles);
     expect(crowded.map(([folder, paths]) => `${folder}: ${paths.length}`)).toEqual([]);
   });

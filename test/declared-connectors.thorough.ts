@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { applyDeclared } from "../src/declared-connectors.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
-import { givenDifferences } from "./support/given-differences.ts";
-import { PostgresServer } from "./support/postgres-server.ts";
-import { testServerCertificate, testServerKey } from "./support/tls-certificates.ts";
+import { givenDifferences } from "./support/oracles/given-differences.ts";
+import { PostgresServer } from "./support/servers/postgres-server.ts";
+import { testServerCertificate, testServerKey } from "./support/servers/tls-certificates.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];

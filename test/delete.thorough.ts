@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
-import { PostgresServer } from "./support/postgres-server.ts";
+import { PostgresServer } from "./support/servers/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];

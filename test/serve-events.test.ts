@@ -10,8 +10,8 @@ import type { SampleList } from "../src/connector/samples.ts";
 import type { ReplicaList, ServiceReport } from "../src/connector/service-report.ts";
 import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
-import { EventClient, type ReadEvent } from "./support/event-client.ts";
-import { sampleRequest } from "./support/sample-connector.ts";
+import { EventClient, type ReadEvent } from "./support/api/event-client.ts";
+import { sampleRequest } from "./support/api/sample-connector.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];

@@ -10,8 +10,8 @@ import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
 import { startService } from "../src/serve.ts";
-import { PostgresServer } from "./support/postgres-server.ts";
-import { plantedSecret, sampleRequest } from "./support/sample-connector.ts";
+import { plantedSecret, sampleRequest } from "./support/api/sample-connector.ts";
+import { PostgresServer } from "./support/servers/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];

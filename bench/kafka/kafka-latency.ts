@@ -3,8 +3,8 @@
 import { Consumer } from "@platformatic/kafka";
 import type { KafkaCluster } from "../../test/support/kafka/kafka-cluster.ts";
 import { type BenchServers, database } from "../bench-servers.ts";
-import type { Contender } from "../contender.ts";
-import { percentile, writeSteadily } from "../latency.ts";
+import type { Contender } from "../contenders/contender.ts";
+import { percentile, writeSteadily } from "../measure/latency.ts";
 import { topicOf } from "./kafka-topics.ts";
 import { idOfKey } from "./row-keys.ts";
 

@@ -1,6 +1,6 @@
 // Summarises what the Kafka benchmarks measured, as a line for each case and contender, with its goals.
 
-import { median } from "../report.ts";
+import { median } from "../measure/report.ts";
 import type { KafkaGoals } from "./kafka-cases.ts";
 
 export type KafkaContender = "millrace" | "debezium" | "discard";

@@ -2,7 +2,7 @@
 
 import type { JsonBody } from "../../src/demo/api-client.ts";
 import type { KafkaCluster } from "../../test/support/kafka/kafka-cluster.ts";
-import type { Target } from "../millrace-service.ts";
+import type { Target } from "../contenders/millrace-service.ts";
 import { hasMarker } from "./kafka-topics.ts";
 
 /** `prefix`: of its topics, which nobody else has. */

@@ -2,14 +2,14 @@
 // They compare with a stream that discards everything and, on request, with Debezium Server.
 
 import { KafkaCluster } from "../../test/support/kafka/kafka-cluster.ts";
-import { SchemaRegistryDouble } from "../../test/support/schema-registry.ts";
+import { SchemaRegistryDouble } from "../../test/support/rows/schema-registry.ts";
 import { type BenchServers, database } from "../bench-servers.ts";
-import type { Contender } from "../contender.ts";
-import { DiscardingContender } from "../discarding-contender.ts";
+import type { Contender } from "../contenders/contender.ts";
+import { DiscardingContender } from "../contenders/discarding-contender.ts";
+import { MillraceService } from "../contenders/millrace-service.ts";
 import { fill, type Load, thousandInsertsEach } from "../loads.ts";
-import { measured, measureLoad } from "../measure.ts";
-import { MillraceService } from "../millrace-service.ts";
-import type { Measurement } from "../report.ts";
+import { measured, measureLoad } from "../measure/measure.ts";
+import type { Measurement } from "../measure/report.ts";
 import type { DebeziumDistribution } from "./debezium-distribution.ts";
 import { DebeziumServer } from "./debezium-server.ts";
 import { type KafkaCase, kafkaCases } from "./kafka-cases.ts";

@@ -4,7 +4,7 @@
 import { Command } from "commander";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import { ownCommand } from "../../src/demo/service-process.ts";
-import { percentile } from "../latency.ts";
+import { percentile } from "../measure/latency.ts";
 import { RealConnectors } from "./real-connectors.ts";
 import { type BenchReplica, ReplicaBench } from "./replica-bench.ts";
 import { StatusLog } from "./status-log.ts";

@@ -4,7 +4,7 @@
 
 import { Command } from "commander";
 import { ownCommand } from "../../src/demo/service-process.ts";
-import { readUsage } from "../process-usage.ts";
+import { readUsage } from "../measure/process-usage.ts";
 import { RealConnectors } from "./real-connectors.ts";
 import { type BenchReplica, type NewConnector, ReplicaBench } from "./replica-bench.ts";
 import { type Measured, table, tableOfStatements } from "./replica-table.ts";

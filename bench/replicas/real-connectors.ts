@@ -1,7 +1,7 @@
 // Real connectors from one source, each with a table of its own, every other one to a webhook; and a steady load for them.
 
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
-import { webhookTarget } from "../targets.ts";
+import { webhookTarget } from "../contenders/targets.ts";
 import type { NewConnector } from "./replica-bench.ts";
 import { changesPerSecond } from "./simulated-run.ts";
 

@@ -6,7 +6,7 @@ import { sharedInterval } from "../../src/measure/shared-interval.ts";
 import type { TableReport } from "../../src/pipeline/table-states.ts";
 import { deliveryKind, type RunAttempt, type RunEvents } from "../../src/runtime/run/connector-run.ts";
 import type { RunRequest } from "../../src/runtime/threads/messages.ts";
-import { runMetrics } from "../../test/support/run-metrics.ts";
+import { runMetrics } from "../../test/support/pipeline/run-metrics.ts";
 
 /** The ids of connectors that carry changes begin with it. */
 export const busyPrefix = "busy";

@@ -2,7 +2,7 @@
 
 import type { Client } from "pg";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
-import { readServerCpu } from "../process-usage.ts";
+import { readServerCpu } from "../measure/process-usage.ts";
 
 /** Settings of a server that is measured. */
 export const meteredSettings = {

@@ -12,7 +12,7 @@ import { pollUntil } from "../../src/demo/poll-until.ts";
 import { ownCommand, ServiceProcess } from "../../src/demo/service-process.ts";
 import { BenchServers, database } from "../bench-servers.ts";
 import { insertRange } from "../bench-tables.ts";
-import { describeMachine, median } from "../report.ts";
+import { describeMachine, median } from "../measure/report.ts";
 
 interface VerifyOptions {
   readonly rows: number;

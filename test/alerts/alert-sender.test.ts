@@ -12,7 +12,7 @@ import { createLog } from "../../src/log.ts";
 import { ConnectionPool } from "../../src/sink/http/connection-pool.ts";
 import { usedMs } from "../support/processor-time.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { type ReceiverScript, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const path = "/services/planted-path";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { testRootCertificate } from "../support/tls-certificates.ts";
+import { testRootCertificate } from "../support/servers/tls-certificates.ts";
 import {
   type ApiClient,
   apiClient,

@@ -3,8 +3,8 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { brokenRequest, marker, operationsOf } from "../support/broken-requests.ts";
-import { checksAnswers } from "../support/documented-answers.ts";
+import { brokenRequest, marker, operationsOf } from "../support/api/broken-requests.ts";
+import { checksAnswers } from "../support/oracles/documented-answers.ts";
 import { apiClient, connector, planted } from "./api-client.ts";
 
 const api = apiClient();

@@ -1,7 +1,7 @@
 // What generators of clients need of the OpenAPI document. test/clients makes the clients, which takes minutes.
 
 import { describe, expect, test } from "bun:test";
-import { checksBodies } from "../support/documented-answers.ts";
+import { checksBodies } from "../support/oracles/documented-answers.ts";
 import { apiClient, connection, connector, source } from "./api-client.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the test looks into a JSON document.

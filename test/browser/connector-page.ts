@@ -10,7 +10,7 @@ import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { loaded } from "../support/browser/loaded.ts";
 import type { PageOptions } from "../support/browser/look.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const oddSchema = 'Sch "é" مرحبا';

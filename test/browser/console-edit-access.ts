@@ -8,7 +8,7 @@ import { unfoldAll } from "../support/browser/form.ts";
 import { FormStage, formStageMs } from "../support/browser/form-stage.ts";
 import { tabTo } from "../support/browser/keyboard.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 
 let forms: FormStage;
 let server: PostgresServer;

@@ -16,7 +16,7 @@ import {
 import { fieldValue, fillField, pasteInto, press, textOf } from "../support/browser/form.ts";
 import { FormStage, formStageMs } from "../support/browser/form-stage.ts";
 import { focused, pressAt } from "../support/browser/keyboard.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let forms: FormStage;

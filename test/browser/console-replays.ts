@@ -5,10 +5,10 @@ import { ConsoleStage } from "../support/browser/console-stage.ts";
 import { press, replaceText, textOf } from "../support/browser/form.ts";
 import { loaded } from "../support/browser/loaded.ts";
 import { holdsInEveryLook } from "../support/browser/looks.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { rowsOf } from "../support/oracles/webhook-oracles.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { rowsOf } from "../support/webhook-oracles.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 const stack = new AsyncDisposableStack();
 let receiver: WebhookReceiver;

@@ -13,7 +13,7 @@ import {
 } from "../support/browser/edit-form.ts";
 import { fieldValue, press, textOf } from "../support/browser/form.ts";
 import { focused, pressAt } from "../support/browser/keyboard.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

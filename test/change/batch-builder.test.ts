@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { BatchBuilder } from "../../src/change/batch-builder.ts";
 import { type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
 import { lsn } from "../../src/change/lsn.ts";
-import { relation } from "../support/batch-fixture.ts";
+import { relation } from "../support/rows/batch-fixture.ts";
 
 const orders = relation("orders", [["id", 23, "integer"]]);
 

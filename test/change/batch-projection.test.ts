@@ -8,7 +8,7 @@ import {
   transaction,
   tupleBytes,
   unchanged,
-} from "../support/batch-fixture.ts";
+} from "../support/rows/batch-fixture.ts";
 
 const three = relation("three", [
   ["a", 25, "text"],

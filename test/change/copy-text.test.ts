@@ -7,7 +7,7 @@ import { CopyTextParser } from "../../src/change/copy-text.ts";
 import { lsn } from "../../src/change/lsn.ts";
 import { isPacked, storedBytes } from "../../src/change/packed-hex.ts";
 import { tupleColumns } from "../../src/change/tuple.ts";
-import { relation } from "../support/batch-fixture.ts";
+import { relation } from "../support/rows/batch-fixture.ts";
 
 const point = { lsn: lsn(0x123n), timeUs: 5n };
 const table = (columns: number) =>

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type PageRange, RangesLeft } from "../../src/change/page-range.ts";
-import { rangesAtOnce } from "../support/ranges-at-once.ts";
+import { rangesAtOnce } from "../support/pipeline/ranges-at-once.ts";
 
 const page = 8192;
 

@@ -13,7 +13,7 @@ import {
   transaction,
   tupleBytes,
   unchanged,
-} from "../support/batch-fixture.ts";
+} from "../support/rows/batch-fixture.ts";
 
 const bytes = (tuple: TextTuple) => tupleBytes(tuple);
 /** In an arena a tuple has other bytes before it. */

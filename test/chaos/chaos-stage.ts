@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { SmallDisk } from "../support/small-disk.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { SmallDisk } from "../support/program/small-disk.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import type { JudgedStage } from "./oracle.ts";
 import { TallyReceiver } from "./tally-receiver.ts";
 

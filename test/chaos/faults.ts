@@ -2,8 +2,8 @@
 
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts";
-import { freeze, letGoOn } from "../support/frozen-server.ts";
-import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { freeze, letGoOn } from "../support/servers/frozen-server.ts";
+import type { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { type ChaosStage, connectorIds, database } from "./chaos-stage.ts";
 import { between, type Fault, oneOf, type Random, sleepSome } from "./random.ts";
 

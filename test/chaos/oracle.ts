@@ -1,6 +1,6 @@
 // What has to hold once nothing is wrong any more: both sinks equal the source, and nothing is left over.
 
-import { type ProcessResources, readResources } from "../../bench/process-usage.ts";
+import { type ProcessResources, readResources } from "../../bench/measure/process-usage.ts";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";

@@ -1,6 +1,6 @@
 // Rounds of random load under random faults of one service and of what is around it, until one breaks a law or the rounds are over.
 
-import type { ProcessResources } from "../../bench/process-usage.ts";
+import type { ProcessResources } from "../../bench/measure/process-usage.ts";
 import { ChaosStage, database } from "./chaos-stage.ts";
 import { faults } from "./faults.ts";
 import { beginLoad, trimming } from "./load.ts";

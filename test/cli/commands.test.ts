@@ -5,9 +5,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { rawReceiver } from "../support/raw-receiver.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { rawReceiver } from "../support/webhook/raw-receiver.ts";
 
 const main = join(import.meta.dir, "..", "..", "src", "main.ts");
 const command = [process.execPath, main];

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { type SelectionFlags, watchRetry } from "../../src/cli/parked-commands.ts";
-import { commandRig } from "../support/command-rig.ts";
+import { commandRig } from "../support/api/command-rig.ts";
 
 const streaming = { connector: { id: "orders" }, status: { state: { realtime: {} }, status: {} } };
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { parseKeys, replayLines, replayRows } from "../../src/cli/replay-command.ts";
 import { maxReplayKeys } from "../../src/connector/replay.ts";
 import type { Task } from "../../src/connector/task.ts";
-import { commandRig } from "../support/command-rig.ts";
+import { commandRig } from "../support/api/command-rig.ts";
 
 const task = (more: Partial<Task> = {}): Task => ({
   id: "t1",

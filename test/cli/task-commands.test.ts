@@ -6,7 +6,7 @@ import type { CommandFailure } from "../../src/cli/service-client.ts";
 import { untilOver } from "../../src/cli/task-commands.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import type { Task } from "../../src/connector/task.ts";
-import { type CommandRig, commandRig } from "../support/command-rig.ts";
+import { type CommandRig, commandRig } from "../support/api/command-rig.ts";
 
 const task = (state: Task["state"]): Task => ({
   id: "t1",

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { verifyTables } from "../../src/cli/verify-command.ts";
 import type { TableState } from "../../src/connector/table-status.ts";
-import { type CommandRig, commandRig } from "../support/command-rig.ts";
+import { type CommandRig, commandRig } from "../support/api/command-rig.ts";
 
 /** A connector with tables in these states, whose comparisons find so many rows changed. */
 function connector(states: Readonly<Record<string, TableState>>, changed = 0): CommandRig {

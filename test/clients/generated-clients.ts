@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ownCommand, ServiceProcess } from "../../src/demo/service-process.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { requireTools, Toolbox, versions } from "./tools/toolbox.ts";
 
 const programs = join(import.meta.dirname, "programs");

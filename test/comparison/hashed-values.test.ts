@@ -6,7 +6,7 @@ import type { Client } from "pg";
 import { digestSql, scanValues, serverQuery } from "../../src/comparison/digest-sql.ts";
 import { hashedForm } from "../../src/comparison/hashed-form.ts";
 import type { HashingServer, RowComparison } from "../../src/comparison/row-comparison.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 let client: Client;

@@ -9,7 +9,7 @@ import {
 } from "../../src/comparison/bucket-differences.ts";
 import { type BinaryRow, readBinaryRows } from "../../src/comparison/digest-rows.ts";
 import { UnmatchedRows } from "../../src/comparison/unmatched-rows.ts";
-import { copyOf } from "../support/binary-copy.ts";
+import { copyOf } from "../support/rows/binary-copy.ts";
 
 async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   // As chunks are: in memory that is used again.

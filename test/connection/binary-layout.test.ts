@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { BinaryLayouts } from "../../src/connection/binary-layout.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

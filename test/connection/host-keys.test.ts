@@ -9,11 +9,11 @@ import { hostKeysOf } from "../../src/connector/config/host-keys.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { validatePostgresSink } from "../../src/sink/postgres/checks/sink-validation.ts";
 import { validatePostgresSource } from "../../src/source/postgres/checks/source-validation.ts";
-import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { bringKey } from "../support/ssh-keys.ts";
-import { type SshServer, sshServerKinds, startSshServer } from "../support/ssh-server.ts";
-import { findTest, outline } from "../support/validation-events.ts";
+import { fullConnection, postgresSink, postgresSource } from "../support/api/connector-config.ts";
+import { findTest, outline } from "../support/api/validation-events.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { bringKey } from "../support/servers/ssh-keys.ts";
+import { type SshServer, sshServerKinds, startSshServer } from "../support/servers/ssh-server.ts";
 
 const login = newSshKeyPair();
 let server: PostgresServer;

@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { probePostgres } from "../../src/connection/postgres-probe.ts";
 import { ValidationLog } from "../../src/connection/validation-log.ts";
-import { fullConnection } from "../support/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
-import { startPooler } from "../support/pooler.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { findTest } from "../support/validation-events.ts";
+import { fullConnection } from "../support/api/connector-config.ts";
+import { findTest } from "../support/api/validation-events.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { startPooler } from "../support/servers/pooler.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

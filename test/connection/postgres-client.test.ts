@@ -9,10 +9,10 @@ import {
 } from "../../src/connection/postgres-client.ts";
 import type { PostgresConnection } from "../../src/connector/config/connection.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { enableTls } from "../support/postgres-tls.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
-import { testRootCertificate } from "../support/tls-certificates.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { enableTls } from "../support/servers/postgres-tls.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
+import { testRootCertificate } from "../support/servers/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let plain: PostgresServer;

@@ -4,8 +4,8 @@ import { expect, test } from "bun:test";
 import { probePostgres } from "../../src/connection/postgres-probe.ts";
 import { ValidationLog } from "../../src/connection/validation-log.ts";
 import type { PostgresConnection } from "../../src/connector/config/connection.ts";
-import { fullConnection } from "../support/connector-config.ts";
-import { findTest } from "../support/validation-events.ts";
+import { fullConnection } from "../support/api/connector-config.ts";
+import { findTest } from "../support/api/validation-events.ts";
 
 const database = { host: "database.internal", port: 5432, user: "u", password: "p", database: "d" };
 const direct = fullConnection(database);

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connectPostgres, destroyClient } from "../../src/connection/postgres-client.ts";
 import { SessionPool, withPooledSession } from "../../src/connection/session-pool.ts";
-import { fullConnection } from "../support/connector-config.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { fullConnection } from "../support/api/connector-config.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -3,11 +3,11 @@ import type { Client } from "pg";
 import { Semaphore } from "../../src/concurrency/semaphore.ts";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
-import { fullConnection } from "../support/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
-import { startPooler } from "../support/pooler.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { fullConnection } from "../support/api/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { startPooler } from "../support/servers/pooler.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("a sink that falls silent during a write is given up, and resumed when it is back", async () => {

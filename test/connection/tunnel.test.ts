@@ -17,14 +17,18 @@ import type { PostgresConnection } from "../../src/connector/config/connection.t
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { validatePostgresSink } from "../../src/sink/postgres/checks/sink-validation.ts";
 import { validatePostgresSource } from "../../src/source/postgres/checks/source-validation.ts";
-import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { enableTls } from "../support/postgres-tls.ts";
-import { bringKey } from "../support/ssh-keys.ts";
-import { type SshServer, sshServerKinds, startSshServer } from "../support/ssh-server.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
-import { findTest, outline } from "../support/validation-events.ts";
+import { fullConnection, postgresSink, postgresSource } from "../support/api/connector-config.ts";
+import { findTest, outline } from "../support/api/validation-events.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { enableTls } from "../support/servers/postgres-tls.ts";
+import { bringKey } from "../support/servers/ssh-keys.ts";
+import { type SshServer, sshServerKinds, startSshServer } from "../support/servers/ssh-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../support/servers/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const generated = newSshKeyPair();

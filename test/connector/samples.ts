@@ -2,7 +2,7 @@
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
-import { testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
+import { testServerCertificate, testServerKey } from "../support/servers/tls-certificates.ts";
 
 /** A certificate and its key, as a client has them. */
 export const clientCertificate = { ssl_cert: testServerCertificate, ssl_key: testServerKey } as const;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { looksLikeCredential } from "../../src/connector/config/webhook-headers.ts";
 import { redactConnector } from "../../src/connector/secrets.ts";
-import { testRootCertificate } from "../support/tls-certificates.ts";
+import { testRootCertificate } from "../support/servers/tls-certificates.ts";
 import {
   clientCertificate,
   configSample,

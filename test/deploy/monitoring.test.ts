@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const [deploy, docs] = [join(root, "deploy"), join(root, "docs")];

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { LiveDoctorService } from "../../src/doctor/doctor-service.ts";
-import { sampleConfig } from "../support/sample-connector.ts";
+import { sampleConfig } from "../support/api/sample-connector.ts";
 
 test("sources that never answer leave no connector out, and the doctor ends in time", async () => {
   const ids = ["a", "b", "c", "d", "e", "f"];

@@ -4,10 +4,10 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { expectEqualSinks } from "../support/equal-sinks.ts";
-import { loadInBackground } from "../support/load-in-background.ts";
-import { untilStreaming } from "../support/until-streaming.ts";
+import { loadInBackground } from "../support/loads/load-in-background.ts";
+import { expectEqualSinks } from "../support/oracles/equal-sinks.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { untilStreaming } from "../support/program/until-streaming.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(300_000);

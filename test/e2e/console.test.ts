@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { bundleConsole } from "../../src/api/console/bundle-console.ts";
 import { consolePage } from "../../src/api/console/console-page.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
 
 const root = resolve(import.meta.dirname, "..", "..");
 let directory: string;

@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Diagnosis } from "../../src/connector/diagnosis.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { freeze, letGoOn } from "../support/frozen-server.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { rawReceiver } from "../support/raw-receiver.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { freeze, letGoOn } from "../support/servers/frozen-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
+import { rawReceiver } from "../support/webhook/raw-receiver.ts";
 
 let binary: string;
 let directory: string;

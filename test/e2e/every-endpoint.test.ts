@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { treaty } from "@elysiajs/eden";
 import type { App } from "../../src/app.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const planted = "planted-p4ssword";

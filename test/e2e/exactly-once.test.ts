@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { Bank, type BankState, stateSql } from "../support/bank.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
+import { Bank, type BankState, stateSql } from "../support/loads/bank.ts";
 import { isWholeMatrix } from "../support/matrix.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

@@ -8,11 +8,15 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { Receiver } from "../../src/demo/receiver.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { brokenRequest, marker, type Operation, operationsOf } from "../support/broken-requests.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { type CheckAnswer, checksAnswers } from "../support/documented-answers.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
+import { brokenRequest, marker, type Operation, operationsOf } from "../support/api/broken-requests.ts";
+import { type CheckAnswer, checksAnswers } from "../support/oracles/documented-answers.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../support/servers/tls-certificates.ts";
 
 /** Part of every secret that is sent. */
 const planted = "planted-s3cret";

@@ -5,8 +5,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { MemoryWatch } from "../support/process-memory.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { MemoryWatch } from "../support/program/process-memory.ts";
 
 let service: ServiceProcess;
 let directory: string;

@@ -9,11 +9,11 @@ import {
   random,
   type SentRow,
   writeUntil,
-} from "../support/audited-load.ts";
-import { builtStage, stateIn } from "../support/built-stage.ts";
+} from "../support/loads/audited-load.ts";
+import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../support/oracles/webhook-oracles.ts";
+import { builtStage, stateIn } from "../support/program/built-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
-import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { type ReceiverScript, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(180_000);

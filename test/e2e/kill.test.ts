@@ -2,11 +2,11 @@
 
 import { afterEach, describe, test } from "bun:test";
 import { DemoStage } from "../../src/demo/demo-stage.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { expectEqualSinks } from "../support/equal-sinks.ts";
-import { loadInBackground } from "../support/load-in-background.ts";
+import { loadInBackground } from "../support/loads/load-in-background.ts";
 import { matrixTest } from "../support/matrix.ts";
-import { untilStreaming } from "../support/until-streaming.ts";
+import { expectEqualSinks } from "../support/oracles/equal-sinks.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { untilStreaming } from "../support/program/until-streaming.ts";
 
 let stage: DemoStage | null = null;
 
@@ -47,7 +47,7 @@ describe("kill -9", () => {
     await expectEqualSinks(on);
   }, 300_000);
 
-  // Every day test/pipeline/range-copies.test.ts dies in copies.
+  // Every day test/pipeline/copy/range-copies.test.ts dies in copies.
   matrixTest(
     "during the initial copy",
     async () => {

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { Receiver } from "../../src/demo/receiver.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -11,13 +11,13 @@ import {
   random,
   type SentRow,
   writeUntil,
-} from "../support/audited-load.ts";
-import { builtStage } from "../support/built-stage.ts";
-import { anyRefusal, choosy, ofIds, takesAll } from "../support/choosy-receiver.ts";
-import { toldOnFailure } from "../support/told-on-failure.ts";
+} from "../support/loads/audited-load.ts";
+import { toldOnFailure } from "../support/loads/told-on-failure.ts";
+import { keysThatWentBack, rowsOf } from "../support/oracles/webhook-oracles.ts";
+import { builtStage } from "../support/program/built-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
-import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { anyRefusal, choosy, ofIds, takesAll } from "../support/webhook/choosy-receiver.ts";
+import { type ReceiverScript, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(240_000);

@@ -8,13 +8,19 @@ import { join } from "node:path";
 import { replayResultOf, type Task } from "../../src/connector/task.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { isWholeMatrix, matrixTest } from "../support/matrix.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { askForReplay, changesOfLarge, largeTable, rowsOfLarge, untilOver } from "../support/replay-tasks.ts";
+import { heldByVersion, keysThatWentBack, rowsOf } from "../support/oracles/webhook-oracles.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { heldByVersion, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import {
+  askForReplay,
+  changesOfLarge,
+  largeTable,
+  rowsOfLarge,
+  untilOver,
+} from "../support/webhook/replay-tasks.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(120_000);

@@ -5,13 +5,13 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openSockets } from "../../bench/process-usage.ts";
+import { openSockets } from "../../bench/measure/process-usage.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type ReceivedRequest, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { type ReceivedRequest, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(180_000);
 

@@ -2,9 +2,9 @@
 
 import { expect, test } from "bun:test";
 import { DemoStage } from "../../src/demo/demo-stage.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { expectEqualSinks } from "../support/equal-sinks.ts";
-import { loadInBackground } from "../support/load-in-background.ts";
+import { loadInBackground } from "../support/loads/load-in-background.ts";
+import { expectEqualSinks } from "../support/oracles/equal-sinks.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("SIGTERM under load ends it within 10 s, and the next start resumes", async () => {

@@ -4,8 +4,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
 import type { ApiClient } from "../../src/demo/api-client.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
-import { TaskStage } from "../support/task-stage.ts";
+import { TaskStage } from "../support/program/task-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

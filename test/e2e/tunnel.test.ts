@@ -8,10 +8,10 @@ import { join } from "node:path";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { bringKey } from "../support/ssh-keys.ts";
-import { sshServerKinds, startSshServer } from "../support/ssh-server.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { bringKey } from "../support/servers/ssh-keys.ts";
+import { sshServerKinds, startSshServer } from "../support/servers/ssh-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 interface KeyPair {

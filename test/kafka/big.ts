@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import type { JsonBody } from "../../src/demo/api-client.ts";
 import { readTopics } from "../support/kafka/kafka-reader.ts";
 import { KafkaStage, type StateKind } from "../support/kafka/kafka-stage.ts";
-import { SlowLink } from "../support/slow-link.ts";
+import { SlowLink } from "../support/servers/slow-link.ts";
 
 const each = (count: number, sql: (i: number) => string) => Array.from({ length: count }, (_, i) => sql(i));
 

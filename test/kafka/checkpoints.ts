@@ -6,9 +6,9 @@ import type { Transport } from "../../src/sink/delivery/transport.ts";
 import { dropCheckpoint } from "../../src/sink/kafka/checkpoint/drop-checkpoint.ts";
 import { kafkaSettings } from "../../src/sink/kafka/kafka-settings.ts";
 import { kafkaTransport } from "../../src/sink/kafka/kafka-transport.ts";
+import { sampleConfig, sampleRequest } from "../support/api/sample-connector.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic } from "../support/kafka/kafka-reader.ts";
-import { sampleConfig, sampleRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const topic = "millrace.checkpoints";

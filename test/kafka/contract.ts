@@ -1,6 +1,6 @@
 // The contract of sinks, src/sink/sink.ts and copy-sink.ts, shown for Kafka: the suites of test/sink/contract*, over a real broker.
 
-import { describeInstead } from "../support/contract-kinds.ts";
+import { describeInstead } from "../support/contract/kinds.ts";
 import { kafkaKind, plainKafkaKind } from "../support/kafka/contract-kafka.ts";
 
 describeInstead([kafkaKind, plainKafkaKind]);

@@ -6,10 +6,10 @@ import type { ApiClient } from "../../src/demo/api-client.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { dropCheckpoint } from "../../src/sink/kafka/checkpoint/drop-checkpoint.ts";
-import { builtStage } from "../support/built-stage.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic } from "../support/kafka/kafka-reader.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import { builtStage } from "../support/program/built-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const stack = new AsyncDisposableStack();

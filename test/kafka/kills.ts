@@ -9,12 +9,12 @@ import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { checkTopics, oracleCatalog, oracleSql, oracleTableSql } from "../support/kafka/kafka-oracle.ts";
 import { oracleLoad } from "../support/kafka/oracle-load.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const kills = Number(process.env.MILLRACE_KILLS ?? 10);

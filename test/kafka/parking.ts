@@ -7,12 +7,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { auditedSchema, inSourceOrder, random, type SentRow, writeUntil } from "../support/audited-load.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic } from "../support/kafka/kafka-reader.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { SchemaRegistryDouble } from "../support/schema-registry.ts";
+import {
+  auditedSchema,
+  inSourceOrder,
+  random,
+  type SentRow,
+  writeUntil,
+} from "../support/loads/audited-load.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { SchemaRegistryDouble } from "../support/rows/schema-registry.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const kills = Number(process.env.MILLRACE_PARKING_KILLS ?? 8);

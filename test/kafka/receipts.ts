@@ -8,11 +8,11 @@ import type { ParkedList } from "../../src/connector/parked-message.ts";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
 import { decodeBody } from "../../src/sink/delivery/receipts/receipt-body.ts";
-import { builtStage, stateIn } from "../support/built-stage.ts";
 import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import { builtStage, stateIn } from "../support/program/built-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const kills = Number(process.env.MILLRACE_KILLS ?? 8);

@@ -6,13 +6,19 @@ import { slotName } from "../../src/connector/connector-id.ts";
 import { replayResultOf, type Task } from "../../src/connector/task.ts";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
-import { builtStage } from "../support/built-stage.ts";
 import { untilDurable } from "../support/kafka/fault-rig.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
-import { askForReplay, changesOfLarge, largeTable, rowsOfLarge, untilOver } from "../support/replay-tasks.ts";
+import { builtStage } from "../support/program/built-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
+import {
+  askForReplay,
+  changesOfLarge,
+  largeTable,
+  rowsOfLarge,
+  untilOver,
+} from "../support/webhook/replay-tasks.ts";
 
 const path = "/api/v1/connectors/again";
 const rows = 30_000;

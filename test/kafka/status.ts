@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import type { ServiceProcess } from "../../src/demo/service-process.ts";
-import { builtStage } from "../support/built-stage.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import { builtStage } from "../support/program/built-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const stack = new AsyncDisposableStack();

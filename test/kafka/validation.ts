@@ -6,11 +6,11 @@ import { resolveSink } from "../../src/connector/request/resolve-connector.ts";
 import type { ValidateEvent } from "../../src/connector/validation.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { validateKafkaSink } from "../../src/sink/kafka/checks/sink-validation.ts";
-import { CertificateAuthority } from "../support/certificate-authority.ts";
+import { findTest, outline } from "../support/api/validation-events.ts";
 import type { KafkaListener } from "../support/kafka/broker-properties.ts";
 import { KafkaCluster, type Permission } from "../support/kafka/kafka-cluster.ts";
 import { producing } from "../support/kafka/send-message.ts";
-import { findTest, outline } from "../support/validation-events.ts";
+import { CertificateAuthority } from "../support/servers/certificate-authority.ts";
 
 interface Change {
   readonly auth?: KafkaSinkRequest["connection"]["auth"];

@@ -5,13 +5,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { KafkaSinkRequest } from "../../src/connector/config/kafka-config.ts";
-import { avroType, decodeMessage } from "../support/avro-decoding.ts";
 import type { KafkaListener } from "../support/kafka/broker-properties.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "../support/kafka/kafka-reader.ts";
-import { LiveRun } from "../support/live-run.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { SchemaRegistryDouble } from "../support/schema-registry.ts";
+import { avroType, decodeMessage } from "../support/rows/avro-decoding.ts";
+import { SchemaRegistryDouble } from "../support/rows/schema-registry.ts";
+import { LiveRun } from "../support/runtime/live-run.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 type Connection = KafkaSinkRequest["connection"];

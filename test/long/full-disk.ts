@@ -4,8 +4,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { RefusalRig } from "../support/refusal-rig.ts";
-import { copyOwned, SmallDisk } from "../support/small-disk.ts";
+import { RefusalRig } from "../support/pipeline/refusal-rig.ts";
+import { copyOwned, SmallDisk } from "../support/program/small-disk.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(90_000);

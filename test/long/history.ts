@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { seeded } from "../support/contract-history.ts";
-import { playSchema } from "../support/history-load.ts";
-import { playHistories } from "../support/history-play.ts";
-import { withHistory } from "../support/history-tables.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { seeded } from "../support/contract/history.ts";
+import { playSchema } from "../support/loads/history-load.ts";
+import { playHistories } from "../support/loads/history-play.ts";
+import { withHistory } from "../support/oracles/history-tables.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 const seed = Number(process.env.MILLRACE_HISTORY_SEED ?? Math.floor(Math.random() * 1e9));
 const places = Number(process.env.MILLRACE_HISTORY_PLACES ?? 1_000);

@@ -1,9 +1,9 @@
 // A gigabyte of another database's log, at the pace and with the settings of production: `bun run test:long`.
 
 import { expect, test } from "bun:test";
-import { keptBytes, writeElsewhere } from "../support/foreign-log.ts";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { keptBytes, writeElsewhere } from "../support/servers/foreign-log.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("1 GB of another database's log is let go within 90 s", async () => {

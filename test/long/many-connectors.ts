@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
 
 setDefaultTimeout(120_000);
 

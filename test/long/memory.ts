@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { pollUntil } from "../../src/demo/poll-until.ts";
-import { createLarge, largeValue } from "../support/large-row.ts";
-import { SizeStage } from "../support/size-stage.ts";
+import { createLarge, largeValue } from "../support/loads/large-row.ts";
+import { SizeStage } from "../support/program/size-stage.ts";
 
 setDefaultTimeout(180_000);
 

@@ -2,11 +2,11 @@
 
 import { test } from "bun:test";
 import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
-import { compiledBinary } from "../support/compiled-binary.ts";
-import { expectEqualSinks } from "../support/equal-sinks.ts";
-import { loadInBackground } from "../support/load-in-background.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
-import { untilStreaming } from "../support/until-streaming.ts";
+import { loadInBackground } from "../support/loads/load-in-background.ts";
+import { expectEqualSinks } from "../support/oracles/equal-sinks.ts";
+import { compiledBinary } from "../support/program/compiled-binary.ts";
+import { untilStreaming } from "../support/program/until-streaming.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 async function setUp(): Promise<DemoStage> {

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ParkedMessage, ParkedPage } from "../../src/connector/parking.ts";
 import { openState } from "../../src/state/open-state.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { storedConnector } from "../support/sample-connector.ts";
+import { storedConnector } from "../support/api/sample-connector.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 const count = 100_000;
 const body = new Uint8Array(Bun.zstdCompressSync(Buffer.from('[{"id":1,"v":"some text"}]')));

@@ -4,12 +4,18 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Parked, ParkedList } from "../../src/connector/parked-message.ts";
-import { auditedConnector, auditedStage, random, type SentRow, writeUntil } from "../support/audited-load.ts";
-import { anyRefusal, choosy, ofIds, takesAll } from "../support/choosy-receiver.ts";
-import { toldOnFailure } from "../support/told-on-failure.ts";
+import {
+  auditedConnector,
+  auditedStage,
+  random,
+  type SentRow,
+  writeUntil,
+} from "../support/loads/audited-load.ts";
+import { toldOnFailure } from "../support/loads/told-on-failure.ts";
+import { heldByVersion, rowsOf } from "../support/oracles/webhook-oracles.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { heldByVersion, rowsOf } from "../support/webhook-oracles.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { anyRefusal, choosy, ofIds, takesAll } from "../support/webhook/choosy-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(3_600_000);
 

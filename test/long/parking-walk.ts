@@ -2,9 +2,9 @@
 // columns, people who retry and discard at once, a table that is dropped meanwhile, and 100,000 messages that are listed.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { ParkingWalk } from "../support/parking-walk.ts";
-import { heldInOrder, keysThatWentBack, rowsOf } from "../support/webhook-oracles.ts";
-import type { ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { heldInOrder, keysThatWentBack, rowsOf } from "../support/oracles/webhook-oracles.ts";
+import { ParkingWalk } from "../support/program/parking-walk.ts";
+import type { ReceiverScript, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(600_000);
 

@@ -1,6 +1,6 @@
 // The random play of test/pipeline, for longer.
 
 process.env.MILLRACE_FUZZ_RUNS ??= "400";
-await import("../pipeline/random-schema.test.ts");
+await import("../pipeline/schema/random-schema.test.ts");
 
 export {};

@@ -2,7 +2,7 @@
 // when somebody has mended the sink.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { RefusalRig } from "../support/refusal-rig.ts";
+import { RefusalRig } from "../support/pipeline/refusal-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

@@ -2,8 +2,8 @@
 // servers and millrace share a machine.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const rows = Number(process.env.MILLRACE_ROWS ?? 5_000_000);

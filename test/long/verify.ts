@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type VerifySpec, verifyResultOf } from "../../src/connector/task.ts";
 import type { VerifyResult } from "../../src/connector/verification.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
-import { TaskStage } from "../support/task-stage.ts";
+import { TaskStage } from "../support/program/task-stage.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 
 const rounds = Number(process.env.MILLRACE_ROUNDS ?? 200);
 /** A round takes some seconds, and much longer on a machine that others use. */

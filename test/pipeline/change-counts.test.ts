@@ -5,7 +5,7 @@ import { BatchBuilder } from "../../src/change/batch-builder.ts";
 import { type ChangeBatch, ChangeKind, type InProgress } from "../../src/change/change-batch.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
 import { ChangeCounter } from "../../src/pipeline/change-counts.ts";
-import { relation } from "../support/batch-fixture.ts";
+import { relation } from "../support/rows/batch-fixture.ts";
 
 const [a, b] = [1, 2].map((id) => relation(`t${id}`, [["id", 23, "integer"]], { id, key: [0] }));
 const other = { ...a! };

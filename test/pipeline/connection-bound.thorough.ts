@@ -8,10 +8,10 @@ import {
   logicalReplication,
   postgresSink,
   postgresSource,
-} from "../support/connector-config.ts";
-import { openPoints } from "../support/open-points.ts";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+} from "../support/api/connector-config.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { openPoints } from "../support/servers/open-points.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const roles = ["bound_source", "bound_sink"];

@@ -6,7 +6,7 @@ import { lsn } from "../../src/change/lsn.ts";
 import { ChangeCounter } from "../../src/pipeline/change-counts.ts";
 import { CountedChanges } from "../../src/pipeline/counted-changes.ts";
 import { ProgressMeter } from "../../src/pipeline/progress-meter.ts";
-import { batches, relation, transaction } from "../support/batch-fixture.ts";
+import { batches, relation, transaction } from "../support/rows/batch-fixture.ts";
 
 const orders = relation("orders", [["id", 23, "integer"]]);
 const row = (id: number) => ({ kind: "insert", relation: orders, after: [String(id)] }) as const;

@@ -3,12 +3,12 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Lsn, parseLsn } from "../../src/change/lsn.ts";
-import { writeElsewhere } from "../support/foreign-log.ts";
 import { isWholeMatrix } from "../support/matrix.ts";
-import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { writeElsewhere } from "../support/servers/foreign-log.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WebhookStage } from "../support/webhook-stage.ts";
+import { WebhookStage } from "../support/webhook/webhook-stage.ts";
 
 setDefaultTimeout(120_000);
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { examineKeptLog, judgeKeptLog, type KeptLogFacts } from "../../src/source/postgres/slot/kept-log.ts";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const megabyte = 1024 ** 2;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { slotRelease } from "../support/slot-release.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { slotRelease } from "../support/servers/slot-release.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

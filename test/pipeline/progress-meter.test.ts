@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { formatLsn } from "../../src/change/lsn.ts";
 import { ProgressMeter } from "../../src/pipeline/progress-meter.ts";
-import { batches, type FixtureTransaction, relation, transaction } from "../support/batch-fixture.ts";
+import { batches, type FixtureTransaction, relation, transaction } from "../support/rows/batch-fixture.ts";
 
 test("what a copy took is counted once, however often the table is begun", () => {
   using meter = new ProgressMeter(

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { withItsPlace } from "../support/play-failure.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { withItsPlace } from "../support/loads/play-failure.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

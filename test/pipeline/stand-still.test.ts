@@ -1,8 +1,8 @@
 // A source that sends nothing, though the connector's changes are committed: the status says so, and for whom it waits.
 
 import { expect, test } from "bun:test";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("a source that waits for standbys that are down: lag_bytes counts what it holds back, and a warning names them until they are taken out", async () => {

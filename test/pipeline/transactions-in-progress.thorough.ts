@@ -4,9 +4,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import type { SinkPace } from "../../src/sink/postgres/sink-pace.ts";
-import { fullConnection } from "../support/connector-config.ts";
-import { PipelineRig } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { fullConnection } from "../support/api/connector-config.ts";
+import { PipelineRig } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -4,12 +4,12 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { type HeldRows, heldByVersion, heldInOrder } from "../support/oracles/webhook-oracles.ts";
 import { ConnectorReplicas } from "../support/replicas/connector-replicas.ts";
 import type { Replica } from "../support/replicas/replica.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type HeldRows, heldByVersion, heldInOrder } from "../support/webhook-oracles.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(120_000);
 

@@ -3,11 +3,11 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { tableDifferences } from "../support/oracles/table-differences.ts";
 import { ConnectorReplicas } from "../support/replicas/connector-replicas.ts";
 import type { Replica } from "../support/replicas/replica.ts";
-import { tableDifferences } from "../support/table-differences.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(90_000);

@@ -5,7 +5,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import type { ParkedList } from "../../src/connector/parked-message.ts";
 import { type Replica, ReplicaStage } from "../support/replicas/replica-stage.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(240_000);

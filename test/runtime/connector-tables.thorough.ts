@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
 import { pick } from "../support/matrix.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(120_000);
 

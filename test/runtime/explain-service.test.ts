@@ -7,7 +7,7 @@ import { textsDigest } from "../../src/sink/delivery/receipts/key-digest.ts";
 import { ReceiptBook } from "../../src/sink/delivery/receipts/receipt-book.ts";
 import { ReceiptRows } from "../../src/sink/delivery/receipts/receipt-rows.ts";
 import type { FoundBatch } from "../../src/state/stores/receipt-store.ts";
-import { sampleConfig } from "../support/sample-connector.ts";
+import { sampleConfig } from "../support/api/sample-connector.ts";
 
 const nowMs = Date.parse("2026-02-01T12:00:00Z");
 const hourMs = 3_600_000;

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import type { Explanation } from "../../src/connector/explanation.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type ReceiverScript, WebhookReceiver } from "../support/webhook-receiver.ts";
+import { type ReceiverScript, WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(120_000);
 

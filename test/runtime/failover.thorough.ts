@@ -3,10 +3,10 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { dropSlot } from "../../src/source/postgres/slot/slot.ts";
-import { LiveRun } from "../support/live-run.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { standbySlot, startStandby } from "../support/standby.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { LiveRun } from "../support/runtime/live-run.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { standbySlot, startStandby } from "../support/servers/standby.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes time on a busy machine.

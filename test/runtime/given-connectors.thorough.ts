@@ -5,12 +5,16 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import { redactConnector } from "../../src/connector/secrets.ts";
-import { givenDifferences } from "../support/given-differences.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { randomConnector } from "../support/loads/random-connector.ts";
 import { isWholeMatrix } from "../support/matrix.ts";
-import { randomConnector } from "../support/random-connector.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
+import { givenDifferences } from "../support/oracles/given-differences.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../support/servers/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const ids = Array.from({ length: isWholeMatrix ? 300 : 100 }, (_, index) => `c${index}`);

@@ -10,8 +10,8 @@ import { readSourceCatalog, validateSource } from "../../src/source/registry.ts"
 import type { State } from "../../src/state/open-state.ts";
 import { noAuthentication } from "../api/api-client.ts";
 import { memoryServices } from "../api/memory-services.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 
 setDefaultTimeout(120_000);
 

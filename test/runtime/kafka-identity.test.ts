@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 
 function request(
   own: { readonly name?: string },

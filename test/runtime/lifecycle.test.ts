@@ -7,8 +7,8 @@ import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { noTables, SavedTables } from "../../src/sink/delivery/record/recorded-tables.ts";
 import { begunRecord, formatRecord, parseRecord } from "../../src/sink/delivery/record/sink-record.ts";
 import { recordOfObjects } from "../../src/source/source-state.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
+import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const scripted = (name: string) => ({ ...sampleRequest(), name });

@@ -9,9 +9,9 @@ import type { Diagnosis } from "../../src/connector/diagnosis.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(120_000);
 

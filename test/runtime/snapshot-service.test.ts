@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import type { Status } from "../../src/connector/status.ts";
 import { LiveSnapshotService } from "../../src/runtime/snapshot-service.ts";
-import { runMetrics } from "../support/run-metrics.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { runMetrics } from "../support/pipeline/run-metrics.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 
 test("counts tables in progress over all connectors, and shows whether others wait for them", async () => {
   await using runtime = await RuntimeFixture.open();

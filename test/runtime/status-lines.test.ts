@@ -3,8 +3,8 @@
 import { expect, test } from "bun:test";
 import { saying } from "../../src/errors/answer-in-reason.ts";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("each line names connector and run, and an unchanged status is not logged again", async () => {

@@ -1,8 +1,8 @@
 // What another replica stores of a connector while this one runs it, or answers a request about it.
 
 import { expect, spyOn, test } from "bun:test";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 
 test("a connector that does not run shows the run that another replica has stored", async () => {
   await using runtime = await RuntimeFixture.open();

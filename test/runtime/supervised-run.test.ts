@@ -9,8 +9,8 @@ import type { RunAttempt } from "../../src/runtime/run/connector-run.ts";
 import type { RunLoop } from "../../src/runtime/run/run-loop.ts";
 import { superviseRun } from "../../src/runtime/supervised-run.ts";
 import { TaskDispatcher } from "../../src/runtime/task-dispatcher.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { storedConnector } from "../support/sample-connector.ts";
+import { storedConnector } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 
 const minute = 60_000;
 const steps: readonly Status[] = [

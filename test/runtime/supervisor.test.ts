@@ -3,8 +3,8 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import { claimTask, newTask } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("a lease that is gained and lost while the earlier run ends is not held afterwards", async () => {

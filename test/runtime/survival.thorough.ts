@@ -3,10 +3,10 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { dropMeanwhile } from "../support/drop-meanwhile.ts";
-import { LiveRun } from "../support/live-run.ts";
 import { isWholeMatrix, pick, variants } from "../support/matrix.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { LiveRun } from "../support/runtime/live-run.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const isLong = process.env.MILLRACE_LONG_TESTS === "1";

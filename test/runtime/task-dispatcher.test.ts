@@ -8,8 +8,8 @@ import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { RunAttempt } from "../../src/runtime/run/connector-run.ts";
 import { TaskDispatcher } from "../../src/runtime/task-dispatcher.ts";
 import type { TaskStore } from "../../src/state/stores/task-store.ts";
-import { RuntimeFixture } from "../support/runtime-fixture.ts";
-import { sampleRequest } from "../support/sample-connector.ts";
+import { sampleRequest } from "../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let runtime: RuntimeFixture;

@@ -4,7 +4,7 @@ import type { TableState, TableStatus } from "../../src/connector/table-status.t
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
 import type { VerifiedTable } from "../../src/connector/verification.ts";
 import { VerifySchedule } from "../../src/runtime/verify-schedule.ts";
-import { sampleConfig } from "../support/sample-connector.ts";
+import { sampleConfig } from "../support/api/sample-connector.ts";
 
 const hourMs = 3_600_000;
 const table = (name: string, state: TableState = "Streaming"): TableStatus => {

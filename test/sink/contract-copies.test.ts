@@ -1,10 +1,9 @@
 // What src/sink/copy-sink.ts promises of copies that the stream waits for, shown for every kind of sink that
-// test/support/contract-kinds.ts lists. Those in ranges are in contract-ranges.test.ts, those beside the stream in contract-incremental.test.ts.
+// test/support/contract/kinds.ts lists. Those in ranges are in contract-ranges.test.ts, those beside the stream in contract-incremental.test.ts.
 
 import { describe, expect, test } from "bun:test";
 import { reachOf } from "../../src/change/checkpoint.ts";
-import { transaction } from "../support/batch-fixture.ts";
-import { bothTables } from "../support/contract-bench.ts";
+import { bothTables } from "../support/contract/bench.ts";
 import {
   carry,
   chunkOf,
@@ -15,7 +14,7 @@ import {
   outcomeOf,
   prepared,
   ready,
-} from "../support/contract-carrying.ts";
+} from "../support/contract/carrying.ts";
 import {
   accounts,
   type ContractRow,
@@ -29,8 +28,9 @@ import {
   rowsOf,
   sorted,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
+import { transaction } from "../support/rows/batch-fixture.ts";
 
 const rows = rowsOf("1:a 2:b 3:c 4:d");
 

@@ -1,11 +1,10 @@
 // What src/sink/copy-sink.ts promises of copies beside the stream that are broken off, shown for every kind of sink that
-// test/support/contract-kinds.ts lists: by a death, by the source, by their own signal.
+// test/support/contract/kinds.ts lists: by a death, by the source, by their own signal.
 
 import { describe, expect, test } from "bun:test";
 import type { PageRange } from "../../src/change/page-range.ts";
 import type { CopyMode } from "../../src/sink/copy-sink.ts";
-import { transaction, unchanged } from "../support/batch-fixture.ts";
-import type { SinkLife } from "../support/contract-bench.ts";
+import type { SinkLife } from "../support/contract/bench.ts";
 import {
   chunkOf,
   copyTable,
@@ -14,7 +13,7 @@ import {
   missingOf,
   openOrBegin,
   outcomeOf,
-} from "../support/contract-carrying.ts";
+} from "../support/contract/carrying.ts";
 import {
   accounts,
   beginning,
@@ -26,8 +25,8 @@ import {
   rowsAfter,
   sorted,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
 import {
   base,
   begun,
@@ -36,8 +35,9 @@ import {
   modes,
   ranges,
   Streaming,
-} from "../support/contract-streaming.ts";
+} from "../support/contract/streaming.ts";
 import { pick, variants } from "../support/matrix.ts";
+import { transaction, unchanged } from "../support/rows/batch-fixture.ts";
 
 describeSinks("beside the stream", (kind, ground) => {
   const inRanges = <T>(cases: readonly T[]) => (kind.takesRanges ? cases : []);

@@ -1,15 +1,15 @@
 // What src/sink/copy-sink.ts promises of copies beside the stream whose table has changed, shown for every kind of sink that
-// test/support/contract-kinds.ts lists: they count no more, and say so.
+// test/support/contract/kinds.ts lists: they count no more, and say so.
 
 import { describe, expect, test } from "bun:test";
 import type { TableShape } from "../../src/change/relation.ts";
 import type { TableCopy } from "../../src/sink/copy-sink.ts";
-import { transaction } from "../support/batch-fixture.ts";
-import { chunkOf, copyTable, missingOf, never, outcomeOf } from "../support/contract-carrying.ts";
-import { accounts, entries, insert, sorted, update } from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
-import { begun, modes, type Streaming, stray } from "../support/contract-streaming.ts";
+import { chunkOf, copyTable, missingOf, never, outcomeOf } from "../support/contract/carrying.ts";
+import { accounts, entries, insert, sorted, update } from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
+import { begun, modes, type Streaming, stray } from "../support/contract/streaming.ts";
 import { pick } from "../support/matrix.ts";
+import { transaction } from "../support/rows/batch-fixture.ts";
 
 describeSinks("beside the stream", (kind, ground) => {
   describe("a copy that is not to count any more", () => {

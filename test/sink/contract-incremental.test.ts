@@ -1,9 +1,8 @@
 // What src/sink/copy-sink.ts promises of copies that are made beside the stream, shown for every kind of sink that
-// test/support/contract-kinds.ts lists. Those that are broken off are in
+// test/support/contract/kinds.ts lists. Those that are broken off are in
 // contract-incremental-broken.thorough.ts, those whose tables change in contract-incremental-changed.test.ts.
 
 import { describe, expect, test } from "bun:test";
-import { transaction, unchanged } from "../support/batch-fixture.ts";
 import {
   carry,
   chunkOf,
@@ -12,7 +11,7 @@ import {
   missingOf,
   never,
   openOrBegin,
-} from "../support/contract-carrying.ts";
+} from "../support/contract/carrying.ts";
 import {
   accounts,
   type ContractRow,
@@ -23,10 +22,11 @@ import {
   rowsAfter,
   sorted,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
-import { begun, changes, everydayWaysOf, modes, ranges, Streaming } from "../support/contract-streaming.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
+import { begun, changes, everydayWaysOf, modes, ranges, Streaming } from "../support/contract/streaming.ts";
 import { pick } from "../support/matrix.ts";
+import { transaction, unchanged } from "../support/rows/batch-fixture.ts";
 
 describeSinks("beside the stream", (kind, ground) => {
   describe("a copy", () => {

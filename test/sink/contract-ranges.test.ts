@@ -1,12 +1,11 @@
 // What src/sink/copy-sink.ts promises of copies that come in ranges while the stream waits, shown for every kind of sink that
-// test/support/contract-kinds.ts lists.
+// test/support/contract/kinds.ts lists.
 
 import { describe, expect, test } from "bun:test";
 import { copiesLogPrefix } from "../../src/change/checkpoint.ts";
 import type { PageRange } from "../../src/change/page-range.ts";
 import type { StartedCopy, TableCopy } from "../../src/sink/copy-sink.ts";
 import type { Sink } from "../../src/sink/sink.ts";
-import { transaction, unchanged } from "../support/batch-fixture.ts";
 import {
   type ChunkOptions,
   carry,
@@ -19,7 +18,7 @@ import {
   never,
   openOrBegin,
   prepared,
-} from "../support/contract-carrying.ts";
+} from "../support/contract/carrying.ts";
 import {
   accounts,
   beginning,
@@ -32,8 +31,9 @@ import {
   rowsOf,
   sorted,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
+import { transaction, unchanged } from "../support/rows/batch-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const rows = rowsOf("1:a 2:b 3:c 4:d");

@@ -1,9 +1,8 @@
 // What src/sink/sink.ts promises of the tables that it is to look at, shown for every kind of sink that
-// test/support/contract-kinds.ts lists.
+// test/support/contract/kinds.ts lists.
 
 import { describe, expect, test } from "bun:test";
-import { transaction } from "../support/batch-fixture.ts";
-import { carry, copyTable, missingOf, openOrBegin, prepared } from "../support/contract-carrying.ts";
+import { carry, copyTable, missingOf, openOrBegin, prepared } from "../support/contract/carrying.ts";
 import {
   accounts,
   type ContractRow,
@@ -15,8 +14,9 @@ import {
   rowsOf,
   sorted,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
+import { transaction } from "../support/rows/batch-fixture.ts";
 
 const rows = rowsOf("1:a 2:b 3:c 4:d");
 

@@ -1,11 +1,10 @@
-// What src/sink/sink.ts promises of bad times, shown for every kind of sink that test/support/contract-kinds.ts lists: back-pressure,
+// What src/sink/sink.ts promises of bad times, shown for every kind of sink that test/support/contract/kinds.ts lists: back-pressure,
 // failure, stopping.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { isDone, reachOf } from "../../src/change/checkpoint.ts";
 import type { Sink } from "../../src/sink/sink.ts";
-import { batches, transaction } from "../support/batch-fixture.ts";
-import { bothTables, refusedValue, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
+import { bothTables, refusedValue, type SinkBench, type SinkLife } from "../support/contract/bench.ts";
 import {
   carry,
   chunkOf,
@@ -16,7 +15,7 @@ import {
   outcomeOf,
   ready,
   writeAndReuse,
-} from "../support/contract-carrying.ts";
+} from "../support/contract/carrying.ts";
 import {
   accounts,
   beginning,
@@ -27,9 +26,10 @@ import {
   insert,
   rowsAfter,
   update,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
 import { pick } from "../support/matrix.ts";
+import { batches, transaction } from "../support/rows/batch-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const reason = new Error("stopped");

@@ -1,11 +1,10 @@
-// What src/sink/sink.ts promises, shown for every kind of sink that test/support/contract-kinds.ts lists: what it opens with, order,
+// What src/sink/sink.ts promises, shown for every kind of sink that test/support/contract/kinds.ts lists: what it opens with, order,
 // durability, repetition. Back-pressure, failure and stopping are in contract-trouble.test.ts, copies in contract-copies.test.ts.
 
 import { describe, expect, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
-import { batches, transaction } from "../support/batch-fixture.ts";
-import { bothTables, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
-import { carry, lived, ready } from "../support/contract-carrying.ts";
+import { bothTables, type SinkBench, type SinkLife } from "../support/contract/bench.ts";
+import { carry, lived, ready } from "../support/contract/carrying.ts";
 import {
   beginning,
   contractTables,
@@ -15,9 +14,10 @@ import {
   insert,
   risingSteps,
   rowsAfter,
-} from "../support/contract-history.ts";
-import { describeSinks } from "../support/contract-kinds.ts";
+} from "../support/contract/history.ts";
+import { describeSinks } from "../support/contract/kinds.ts";
 import { pick } from "../support/matrix.ts";
+import { batches, transaction } from "../support/rows/batch-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** How far it leads: the place behind what is done under it. */

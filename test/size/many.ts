@@ -1,9 +1,9 @@
 // Two thousand tables in one connector, and a hundred connectors in one process: `bun run test:size`.
 
 import { expect, test } from "bun:test";
-import { readUsage } from "../../bench/process-usage.ts";
+import { readUsage } from "../../bench/measure/process-usage.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
-import { type SinkKind, SizeStage } from "../support/size-stage.ts";
+import { type SinkKind, SizeStage } from "../support/program/size-stage.ts";
 
 const tables = 2000;
 const connectors = 100;

@@ -1,7 +1,7 @@
 // Five million rows in one transaction, to each kind of sink and in each form: `bun run test:size`.
 
 import { expect, test } from "bun:test";
-import { type SinkKind, SizeStage } from "../support/size-stage.ts";
+import { type SinkKind, SizeStage } from "../support/program/size-stage.ts";
 
 const rows = Number(process.env.MILLRACE_SIZE_ROWS ?? 5_000_000);
 

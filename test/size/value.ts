@@ -4,8 +4,8 @@
 import { expect, test } from "bun:test";
 import type { JsonBody } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
-import { createLarge, largeChanges, largeTypes, largeValue } from "../support/large-row.ts";
-import { type SinkKind, SizeStage } from "../support/size-stage.ts";
+import { createLarge, largeChanges, largeTypes, largeValue } from "../support/loads/large-row.ts";
+import { type SinkKind, SizeStage } from "../support/program/size-stage.ts";
 
 const forms = [
   ["postgres", "binary"],

@@ -6,9 +6,9 @@ import { lsn } from "../../src/change/lsn.ts";
 import type { TableShape } from "../../src/change/relation.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { Source } from "../../src/source/source.ts";
-import { outcomeOf } from "../support/contract-carrying.ts";
-import { begun, never, read } from "../support/contract-source.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { outcomeOf } from "../support/contract/carrying.ts";
+import { begun, never, read } from "../support/contract/source.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

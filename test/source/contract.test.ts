@@ -4,10 +4,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { formatLsn } from "../../src/change/lsn.ts";
-import { outcomeOf } from "../support/contract-carrying.ts";
-import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../support/contract-source.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { rangesAtOnce } from "../support/ranges-at-once.ts";
+import { outcomeOf } from "../support/contract/carrying.ts";
+import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../support/contract/source.ts";
+import { rangesAtOnce } from "../support/pipeline/ranges-at-once.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

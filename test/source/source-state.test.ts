@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { SourceState } from "../../src/source/source-state.ts";
-import { memorySourceState } from "../support/source-state.ts";
+import { memorySourceState } from "../support/pipeline/source-state.ts";
 
 test("a stored value is there for the next run, and a deleted one is not", async () => {
   const store = memorySourceState();

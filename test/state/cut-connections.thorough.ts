@@ -13,10 +13,10 @@ import { ConnectorStore } from "../../src/state/stores/connector-store.ts";
 import { nextTime } from "../../src/state/stores/parked-messages.ts";
 import { RecordStore } from "../../src/state/stores/record-store.ts";
 import { RunParking } from "../../src/state/stores/run-parking.ts";
-import { LateNetwork } from "../support/late-network.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { storedConnector } from "../support/sample-connector.ts";
-import { TcpProxy } from "../support/tcp-proxy.ts";
+import { storedConnector } from "../support/api/sample-connector.ts";
+import { LateNetwork } from "../support/servers/late-network.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;

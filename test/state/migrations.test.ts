@@ -16,9 +16,9 @@ import { openState } from "../../src/state/open-state.ts";
 import * as schema from "../../src/state/schema.ts";
 import { Cipher } from "../../src/state/secrets/encryption.ts";
 import { parseEncryptionKey } from "../../src/state/secrets/encryption-key.ts";
+import { sampleConfig, storedConnector } from "../support/api/sample-connector.ts";
 import { pick } from "../support/matrix.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { sampleConfig, storedConnector } from "../support/sample-connector.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 
 const encryptionKey = Buffer.alloc(32, 9).toString("base64");
 const id = "shop";

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
-import { LendingPooler } from "../support/lending-pooler.ts";
-import { startPooler } from "../support/pooler.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { plantedSecret, sampleConfig, storedConnector } from "../support/sample-connector.ts";
+import { plantedSecret, sampleConfig, storedConnector } from "../support/api/sample-connector.ts";
+import { LendingPooler } from "../support/servers/lending-pooler.ts";
+import { startPooler } from "../support/servers/pooler.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let directory: string;

@@ -15,8 +15,8 @@ import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { State } from "../../src/state/open-state.ts";
 import { historyBound } from "../../src/state/stores/history-store.ts";
 import { taskListBound } from "../../src/state/stores/task-store.ts";
-import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
-import { databaseKinds, StateOver } from "../support/state-over.ts";
+import { plantedSecret, storedConnector } from "../support/api/sample-connector.ts";
+import { databaseKinds, StateOver } from "../support/runtime/state-over.ts";
 
 function task(name: string): Task {
   const snapshot = { database: "shop", schema: "public", name, truncate: false, force_parallel: false };

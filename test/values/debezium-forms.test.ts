@@ -9,7 +9,7 @@ import type { DataTypeOptions } from "../../src/sink/format/debezium/debezium-co
 import { DebeziumRowEncoder } from "../../src/sink/format/debezium/debezium-row.ts";
 import { ByteWriter } from "../../src/sink/format/values/byte-writer.ts";
 import { TupleView } from "../../src/sink/format/values/tuple-view.ts";
-import { tupleBytes } from "../support/batch-fixture.ts";
+import { tupleBytes } from "../support/rows/batch-fixture.ts";
 import { isValue } from "./debezium-values.ts";
 import { dataTypeModes, type StoredTable, storedTables } from "./stored-tables.ts";
 import { parseExactly } from "./webhook-values.ts";

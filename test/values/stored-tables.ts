@@ -2,8 +2,8 @@
 
 import type { Column, Relation } from "../../src/change/relation.ts";
 import type { DataTypeOptions } from "../../src/sink/format/debezium/debezium-column.ts";
-import { relation } from "../support/batch-fixture.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
+import { relation } from "../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
 import { ownTypesSql } from "./own-cases.ts";
 import { quoted, type TortureTable, tortureTables } from "./torture-tables.ts";
 

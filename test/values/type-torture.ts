@@ -2,13 +2,13 @@
 // text, to a Postgres sink and to a webhook: what arrives is what was there.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
-import { PostgresServer } from "../support/postgres-server.ts";
-import { slotRelease } from "../support/slot-release.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { slotRelease } from "../support/servers/slot-release.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { WebhookLife } from "../support/webhook-life.ts";
-import { WebhookReceiver } from "../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../support/webhook-rig.ts";
+import { WebhookLife } from "../support/webhook/webhook-life.ts";
+import { WebhookReceiver } from "../support/webhook/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../support/webhook/webhook-rig.ts";
 import { ownTypesSql } from "./own-cases.ts";
 import { quoted, type TortureTable, tortureTables } from "./torture-tables.ts";
 import { type ExactNumber, expectedJson, parseExactly, textsSql } from "./webhook-values.ts";

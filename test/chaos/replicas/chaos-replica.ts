@@ -5,7 +5,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ApiClient } from "../../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../../src/demo/service-process.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 
 export const lineNames = ["source", "sink", "receiver"] as const;
 export type LineName = (typeof lineNames)[number];

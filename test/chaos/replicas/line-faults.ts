@@ -1,6 +1,6 @@
 // What may go wrong of one replica's network: its line to the state, its lines to sources and sinks, and both at different times.
 
-import type { TcpProxy } from "../../support/tcp-proxy.ts";
+import type { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 import { type Fault, oneOf, type Random, sleepSome } from "../random.ts";
 import { type ChaosReplica, lineNames } from "./chaos-replica.ts";
 import { someHolder } from "./holders.ts";

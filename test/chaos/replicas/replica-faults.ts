@@ -1,7 +1,7 @@
 // What may go wrong of several replicas: each begins, lasts, and is over when its promise resolves.
 
 import { pollUntil } from "../../../src/demo/poll-until.ts";
-import { freeze, letGoOn } from "../../support/frozen-server.ts";
+import { freeze, letGoOn } from "../../support/servers/frozen-server.ts";
 import { launched, receiverFaults, serverFaults, untilAnswering, work } from "../faults.ts";
 import { between, type Fault, oneOf, type Random, sleepSome } from "../random.ts";
 import type { ChaosReplica } from "./chaos-replica.ts";

@@ -1,6 +1,6 @@
 // Rounds of random load under random faults of several replicas over one state, until one breaks a law or the rounds are over.
 
-import type { ProcessResources } from "../../../bench/process-usage.ts";
+import type { ProcessResources } from "../../../bench/measure/process-usage.ts";
 import { database } from "../chaos-stage.ts";
 import { beginLoad, trimming } from "../load.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import { bookkeepingTables, createTable } from "../../../src/sink/postgres/bookkeeping/bookkeeping-tables.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { TermRecord } from "./term-record.ts";
 
 const server = await PostgresServer.start({ settings: { fsync: "off" } });

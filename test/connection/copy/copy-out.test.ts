@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Client } from "pg";
 import { copyOut } from "../../../src/connection/copy/copy-out.ts";
 import { destroyClient, socketOf } from "../../../src/connection/postgres-client.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { hostKeyAlgorithms, hostKeyProblem, hostKeysOf } from "../../../src/connector/config/host-keys.ts";
-import { bringKey } from "../../support/ssh-keys.ts";
+import { bringKey } from "../../support/servers/ssh-keys.ts";
 
 // GitHub's published keys and their fingerprints.
 const ed25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";

@@ -6,7 +6,11 @@ import { materialViolations } from "../../../src/connector/config/kafka/kafka-ma
 import type { KafkaSinkRequest } from "../../../src/connector/config/kafka-config.ts";
 import { resolveSink } from "../../../src/connector/request/resolve-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../../support/servers/tls-certificates.ts";
 import { kafkaSinkSample } from "../samples.ts";
 
 const brokers = ["kafka.internal:9093"];

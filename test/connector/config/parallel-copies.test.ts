@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { areConnectionsBounded, parallelCopies } from "../../../src/connector/config/parallel-copies.ts";
 import { taskShares } from "../../../src/pipeline/tasks/with-stream.ts";
-import { fullConnection, postgresSink, postgresSource } from "../../support/connector-config.ts";
+import { fullConnection, postgresSink, postgresSource } from "../../support/api/connector-config.ts";
 
 const settings = { host: "h", port: 1, user: "u", password: "", database: "d" };
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { newSshKeyPair } from "../../../src/api/routes/ssh-key-pair.ts";
 import { privateKeyProblem } from "../../../src/connector/config/private-key.ts";
-import { bringKey } from "../../support/ssh-keys.ts";
+import { bringKey } from "../../support/servers/ssh-keys.ts";
 
 const own = newSshKeyPair().private_key;
 

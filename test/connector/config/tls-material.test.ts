@@ -2,7 +2,11 @@ import { expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { tlsProblems } from "../../../src/connector/config/tls-material.ts";
 import { resolveConnector } from "../../../src/connector/request/resolve-connector.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../../support/servers/tls-certificates.ts";
 import { clientCertificate, connectionSample, requestSample, sourceSample } from "../samples.ts";
 
 const problems = (connection: object) =>

@@ -15,8 +15,8 @@ import { inferGivenForm } from "../../../src/connector/request/given-form.ts";
 import { patchConnector } from "../../../src/connector/request/patch-connector.ts";
 import { resolveConnector, resolveGiven } from "../../../src/connector/request/resolve-connector.ts";
 import { redactConnector } from "../../../src/connector/secrets.ts";
-import { givenDifferences } from "../../support/given-differences.ts";
-import { randomConnector } from "../../support/random-connector.ts";
+import { randomConnector } from "../../support/loads/random-connector.ts";
+import { givenDifferences } from "../../support/oracles/given-differences.ts";
 import { requestSample, webhookSinkSample } from "../samples.ts";
 
 const fresh = { id: "orders", stored: null };

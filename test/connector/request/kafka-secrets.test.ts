@@ -6,7 +6,11 @@ import { checkConnectorRequest } from "../../../src/connector/request/check-requ
 import { resolveConnector, resolveGiven } from "../../../src/connector/request/resolve-connector.ts";
 import { redactConnector } from "../../../src/connector/secrets.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../../support/servers/tls-certificates.ts";
 import { connectionSample, kafkaSinkSample, requestSample, sourceSample } from "../samples.ts";
 
 const brokers = ["kafka.internal:9093"];

@@ -8,7 +8,7 @@ import {
 } from "../../../src/connector/request/resolve-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { messageFormat } from "../../../src/sink/webhook/webhook-settings.ts";
-import { bringKey } from "../../support/ssh-keys.ts";
+import { bringKey } from "../../support/servers/ssh-keys.ts";
 import {
   clientCertificate,
   configSample,

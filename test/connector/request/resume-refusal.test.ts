@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { ConnectorConfig } from "../../../src/connector/connector.ts";
 import { canResume, refusalOfResume } from "../../../src/connector/request/resume-refusal.ts";
 import type { ConnectorStatus } from "../../../src/connector/status.ts";
-import { sampleConfig } from "../../support/sample-connector.ts";
+import { sampleConfig } from "../../support/api/sample-connector.ts";
 
 const config = sampleConfig("orders");
 const realtime = { state: { realtime: { name: "slot" } } };

@@ -13,7 +13,7 @@ import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import type { JsonObject, JsonValue } from "../../../src/connector/request/merge-patch.ts";
 import { redacted } from "../../../src/connector/request/redacted.ts";
 import { redactConnector } from "../../../src/connector/secrets.ts";
-import { randomConnector } from "../../support/random-connector.ts";
+import { randomConnector } from "../../support/loads/random-connector.ts";
 
 /** Places at which the API says that there is a secret. */
 function hiddenPlaces(

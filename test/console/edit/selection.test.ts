@@ -18,7 +18,7 @@ import {
   selectTable,
 } from "../../../src/connector/config/catalog.ts";
 import { completeConnector } from "../../../src/connector/request/complete-connector.ts";
-import { sampleRequest } from "../../support/sample-connector.ts";
+import { sampleRequest } from "../../support/api/sample-connector.ts";
 
 /** As the service reads it. */
 function full(catalog: CatalogRequest): Catalog {

@@ -15,8 +15,13 @@ import {
   startCopy,
 } from "../../../src/pipeline/copy/copy-table.ts";
 import type { CopySink, TableCopy } from "../../../src/sink/copy-sink.ts";
-import { MemorySource } from "../../support/memory-source.ts";
-import { copyEnvironment, runningStream, scriptedCopy, textOf } from "../../support/scripted-copy.ts";
+import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import {
+  copyEnvironment,
+  runningStream,
+  scriptedCopy,
+  textOf,
+} from "../../support/pipeline/scripted-copy.ts";
 
 const never = new AbortController().signal;
 /** Every table is large, and a range of two rows. */

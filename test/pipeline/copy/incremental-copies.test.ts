@@ -11,9 +11,9 @@ import {
 import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { TableCopy } from "../../../src/sink/copy-sink.ts";
-import { MemorySource } from "../../support/memory-source.ts";
-import { copyEnvironment, runningStream, scriptedCopy } from "../../support/scripted-copy.ts";
-import { unwatchedStates } from "../../support/unwatched-states.ts";
+import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import { copyEnvironment, runningStream, scriptedCopy } from "../../support/pipeline/scripted-copy.ts";
+import { unwatchedStates } from "../../support/pipeline/unwatched-states.ts";
 
 const never = new AbortController().signal;
 const refused = new Error("refused");

@@ -10,13 +10,13 @@ import { MissingCopies, type MissingCopiesRequest } from "../../../src/pipeline/
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { PreparedTables, Sink } from "../../../src/sink/sink.ts";
 import type { Source } from "../../../src/source/source.ts";
-import { eventsTo, nothingTold } from "../../support/contract-bench.ts";
-import { decodedRows } from "../../support/decoded-changes.ts";
-import { memorySink } from "../../support/memory-sink.ts";
-import { MemorySource } from "../../support/memory-source.ts";
-import { MemoryStore } from "../../support/memory-store.ts";
+import { eventsTo, nothingTold } from "../../support/contract/bench.ts";
+import { memorySink } from "../../support/contract/memory-sink.ts";
+import { MemoryStore } from "../../support/contract/memory-store.ts";
+import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import { unwatchedStates } from "../../support/pipeline/unwatched-states.ts";
 import { usedMs } from "../../support/processor-time.ts";
-import { unwatchedStates } from "../../support/unwatched-states.ts";
+import { decodedRows } from "../../support/rows/decoded-changes.ts";
 
 const never = new AbortController().signal;
 const beginning: Checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n, log: "log" };

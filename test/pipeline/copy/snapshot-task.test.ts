@@ -15,12 +15,12 @@ import { runTaskWithoutStream } from "../../../src/pipeline/tasks/without-stream
 import { UnprovedTables } from "../../../src/pipeline/verify/unproved-tables.ts";
 import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
-import { eventsTo, nothingTold } from "../../support/contract-bench.ts";
-import { memorySink } from "../../support/memory-sink.ts";
-import { MemorySource } from "../../support/memory-source.ts";
-import { MemoryStore } from "../../support/memory-store.ts";
-import { copyEnvironment, runningStream } from "../../support/scripted-copy.ts";
-import { unwatchedStates } from "../../support/unwatched-states.ts";
+import { eventsTo, nothingTold } from "../../support/contract/bench.ts";
+import { memorySink } from "../../support/contract/memory-sink.ts";
+import { MemoryStore } from "../../support/contract/memory-store.ts";
+import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import { copyEnvironment, runningStream } from "../../support/pipeline/scripted-copy.ts";
+import { unwatchedStates } from "../../support/pipeline/unwatched-states.ts";
 
 const never = new AbortController().signal;
 

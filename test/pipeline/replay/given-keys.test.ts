@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { GivenKey } from "../../../src/connector/replay.ts";
 import { textsOfKeys } from "../../../src/pipeline/replay/given-keys.ts";
-import { relation } from "../../support/batch-fixture.ts";
+import { relation } from "../../support/rows/batch-fixture.ts";
 
 const keyOf = (typeOid: number, typeName: string) => relation("t", [["id", typeOid, typeName]], { key: [0] });
 

@@ -8,8 +8,8 @@ import type { OfferedTask } from "../../../src/pipeline/run-reporter.ts";
 import type { TaskContext } from "../../../src/pipeline/tasks/task-context.ts";
 import type { ReplayOf, ReplaySink, TableReplay } from "../../../src/sink/replay-sink.ts";
 import type { KeySource } from "../../../src/source/key-source.ts";
-import { MemorySource } from "../../support/memory-source.ts";
-import { copyEnvironment, runningStream, scriptedCopy } from "../../support/scripted-copy.ts";
+import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import { copyEnvironment, runningStream, scriptedCopy } from "../../support/pipeline/scripted-copy.ts";
 
 const never = new AbortController().signal;
 const spec = { database: "db", schema: "public", name: "t" };

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../../src/connector/config/catalog.ts";
 import type { ErrorCode } from "../../../src/errors/error-codes.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { copiedSince, dropSlot, proved, resume } from "../../support/resumption.ts";
-import { slotRelease } from "../../support/slot-release.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { copiedSince, dropSlot, proved, resume } from "../../support/pipeline/resumption.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { slotRelease } from "../../support/servers/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

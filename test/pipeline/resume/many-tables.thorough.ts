@@ -1,9 +1,9 @@
 // Work on one table after the other does not read all tables for each of them: with thousands the stream would hardly go on.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { dropSlot, resume } from "../../support/resumption.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { dropSlot, resume } from "../../support/pipeline/resumption.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

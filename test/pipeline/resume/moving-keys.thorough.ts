@@ -1,10 +1,10 @@
 // Rows of a table get other keys, and not all of their values are sent, while it is compared after a lost slot.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { copiedSince, dropSlot, proved } from "../../support/resumption.ts";
-import { slotRelease } from "../../support/slot-release.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { copiedSince, dropSlot, proved } from "../../support/pipeline/resumption.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { slotRelease } from "../../support/servers/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

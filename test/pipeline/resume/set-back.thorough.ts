@@ -4,10 +4,10 @@
 import { expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { resume } from "../../support/resumption.ts";
-import { memorySourceState } from "../../support/source-state.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { resume } from "../../support/pipeline/resumption.ts";
+import { memorySourceState } from "../../support/pipeline/source-state.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const settings = { fsync: "off" };

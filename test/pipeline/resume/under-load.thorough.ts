@@ -2,11 +2,11 @@
 // source, and so does the history.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { moveRows, movingRows } from "../../support/loads/moving-rows.ts";
 import { isWholeMatrix, pick } from "../../support/matrix.ts";
-import { moveRows, movingRows } from "../../support/moving-rows.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { dropSlot, proved } from "../../support/resumption.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { dropSlot, proved } from "../../support/pipeline/resumption.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

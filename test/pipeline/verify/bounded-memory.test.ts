@@ -7,8 +7,8 @@ import type { DigestScan } from "../../../src/comparison/row-comparison.ts";
 import type { OpenedSides } from "../../../src/pipeline/verify/opened-sides.ts";
 import { scanBuckets, scanRows } from "../../../src/pipeline/verify/scan-sides.ts";
 import type { VerifyEnvironment } from "../../../src/pipeline/verify/verify-environment.ts";
-import { copyOf } from "../../support/binary-copy.ts";
-import { MemoryWatch } from "../../support/process-memory.ts";
+import { MemoryWatch } from "../../support/program/process-memory.ts";
+import { copyOf } from "../../support/rows/binary-copy.ts";
 
 const buckets = 64;
 const rowsPerBucket = 50;

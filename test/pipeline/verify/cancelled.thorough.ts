@@ -1,8 +1,8 @@
 // A comparison that runs can be cancelled: it ends at once, leaves nothing behind, and the table can be compared again.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -1,8 +1,8 @@
 // Damages of every kind are found, named by key and column, and mended; and nothing else is touched.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 // Columns whose two sides are hashed by their texts although their types are like others that are not, and the other way round.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { encodedServer } from "../../support/encoded-server.ts";
 import { variants } from "../../support/matrix.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { encodedServer } from "../../support/servers/encoded-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

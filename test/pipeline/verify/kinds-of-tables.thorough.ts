@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../../src/connector/config/catalog.ts";
-import { encodedServer } from "../../support/encoded-server.ts";
 import { variants } from "../../support/matrix.ts";
-import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline/pipeline-rig.ts";
+import { encodedServer } from "../../support/servers/encoded-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

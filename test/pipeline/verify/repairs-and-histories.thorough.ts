@@ -1,9 +1,9 @@
 // Rows that are mended are given to the history of their table alone: it is not compared with the whole table, which the stream would wait for.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { told, untilTold, withHistory } from "../../support/history-tables.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { told, untilTold, withHistory } from "../../support/oracles/history-tables.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

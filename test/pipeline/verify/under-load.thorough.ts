@@ -1,10 +1,10 @@
 // While both sides are written to, a table that is right never differs, whatever dies; and one that is not is mended.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { moveRows, movingRows } from "../../support/loads/moving-rows.ts";
 import { isWholeMatrix } from "../../support/matrix.ts";
-import { moveRows, movingRows } from "../../support/moving-rows.ts";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import { createLog } from "../../../src/log.ts";
 import { RuntimeEvents } from "../../../src/runtime/events/runtime-events.ts";
 import { StatusBoard } from "../../../src/runtime/status/status-board.ts";
 import type { HistoryStore } from "../../../src/state/stores/history-store.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
 
 const history = { add: async () => {} } as unknown as HistoryStore;
 const streaming: Status = { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } };

@@ -5,9 +5,9 @@ import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { BatchMeasures } from "../../../src/pipeline/batch-measures.ts";
 import { KafkaCounter } from "../../../src/runtime/metrics/kafka-counter.ts";
 import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
-import { sampleRequest } from "../../support/sample-connector.ts";
+import { sampleRequest } from "../../support/api/sample-connector.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let runtime: RuntimeFixture;

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import proto from "@opentelemetry/otlp-transformer/build/src/generated/root";
 import { BatchMeasures } from "../../../src/pipeline/batch-measures.ts";
 import { otlpRequest, type PromMetric, SeriesStarts } from "../../../src/runtime/metrics/otlp-encoding.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 
 /** A message type of protobufjs, as far as it is used here. */
 interface MessageType {

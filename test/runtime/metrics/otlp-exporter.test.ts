@@ -5,7 +5,7 @@ import { createLog } from "../../../src/log.ts";
 import type { PromMetric } from "../../../src/runtime/metrics/otlp-encoding.ts";
 import { OtlpExporter, type OtlpExporterTools } from "../../../src/runtime/metrics/otlp-exporter.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { type ReceiverScript, WebhookReceiver } from "../../support/webhook-receiver.ts";
+import { type ReceiverScript, WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
 
 const planted = "planted-key";
 

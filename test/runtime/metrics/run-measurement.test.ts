@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { RunMeasurement } from "../../../src/runtime/metrics/run-measurement.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
 
 const stood = "0/100";
 const nowMs = 60_000;

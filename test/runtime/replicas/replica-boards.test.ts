@@ -14,7 +14,7 @@ import type { HistoryStore } from "../../../src/state/stores/history-store.ts";
 import type { InstallationView, ReplicaView } from "../../../src/state/stores/lease-store.ts";
 import type { NewReport, StoredReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
 
 const streaming: Status = { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } };
 const history = { append: async () => {} } as unknown as HistoryStore;

@@ -2,10 +2,10 @@
 
 import { expect, test } from "bun:test";
 import { ConnectorRun, type RunEvents, workerThreads } from "../../../src/runtime/run/connector-run.ts";
-import { sampleConfig } from "../../support/sample-connector.ts";
+import { sampleConfig } from "../../support/api/sample-connector.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const worker = new URL("../../support/scripted.worker.ts", import.meta.url);
+const worker = new URL("../../support/runtime/scripted.worker.ts", import.meta.url);
 const stopMs = 50;
 
 /** `name` is the worker's script. */

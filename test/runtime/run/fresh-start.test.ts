@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { needsFreshStart } from "../../../src/runtime/run/fresh-start.ts";
-import { sampleConfig, sampleRequest, sampleWebhookRequest } from "../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest, sampleWebhookRequest } from "../../support/api/sample-connector.ts";
 
 const before = sampleConfig("orders");
 

@@ -3,7 +3,7 @@ import { resolveSink } from "../../../src/connector/request/resolve-connector.ts
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { locateFailure } from "../../../src/runtime/run/located-failure.ts";
 import { configSample, connectionSample, sourceSample, webhookSinkSample } from "../../connector/samples.ts";
-import { bringKey } from "../../support/ssh-keys.ts";
+import { bringKey } from "../../support/servers/ssh-keys.ts";
 
 const text = (code: ConstructorParameters<typeof MillraceError>[0], config = configSample()) =>
   locateFailure(new MillraceError(code, "It is gone."), config).message;

@@ -7,7 +7,7 @@ import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import type { RunWork } from "../../../src/pipeline/run-work.ts";
 import { RoundLoop } from "../../../src/runtime/run/round-loop.ts";
 import { SnapshotRounds } from "../../../src/runtime/run/snapshot-rounds.ts";
-import { sampleConfig } from "../../support/sample-connector.ts";
+import { sampleConfig } from "../../support/api/sample-connector.ts";
 
 const minute = 60_000;
 

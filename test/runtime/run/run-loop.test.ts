@@ -8,7 +8,7 @@ import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import type { RunEvents } from "../../../src/runtime/run/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../../src/runtime/run/run-loop.ts";
 import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
 
 const initialize: Status = {
   state: { initialize: { sub_state: "connect", commands: [] } },

@@ -4,10 +4,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../../src/connector/status.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { LiveHealthService } from "../../../src/runtime/status/health-service.ts";
 import { ThreadWatch } from "../../../src/runtime/threads/thread-watch.ts";
 import type { State } from "../../../src/state/open-state.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 test("the reason names the problem, and what to do about a stuck worker", async () => {

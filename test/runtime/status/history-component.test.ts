@@ -9,8 +9,8 @@ import { TaskDispatcher } from "../../../src/runtime/task-dispatcher.ts";
 import { MainThreadChannel } from "../../../src/runtime/threads/main-thread-channel.ts";
 import type { FromReplicationWorker } from "../../../src/runtime/threads/messages.ts";
 import { workerReporter } from "../../../src/runtime/threads/worker-reporter.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
-import { sampleRequest, storedConnector } from "../../support/sample-connector.ts";
+import { sampleRequest, storedConnector } from "../../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 
 test("what a run reports of its sink alone is of the target", () => {
   const reported: string[] = [];

@@ -11,8 +11,8 @@ import { TaskDispatcher } from "../../../src/runtime/task-dispatcher.ts";
 import { MainThreadChannel } from "../../../src/runtime/threads/main-thread-channel.ts";
 import type { FromReplicationWorker } from "../../../src/runtime/threads/messages.ts";
 import { wireError, workerReporter } from "../../../src/runtime/threads/worker-reporter.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 
 const sql = "SELECT pg_terminate_backend(7)";
 const connecting: Status = {

@@ -1,7 +1,7 @@
 // When a connector that fails is tried again.
 
 import { expect, test } from "bun:test";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
 
 const retry = { retry: { attempt: 1, reason: "Nothing answers." } };
 

@@ -6,10 +6,10 @@ import { AlertWatch } from "../../../src/alerts/alert-watch.ts";
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../../src/connector/status.ts";
 import type { KeptLog } from "../../../src/source/source.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
-import { RuntimeFixture } from "../../support/runtime-fixture.ts";
-import { sampleRequest } from "../../support/sample-connector.ts";
+import { sampleRequest } from "../../support/api/sample-connector.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
+import { RuntimeFixture } from "../../support/runtime/runtime-fixture.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(120_000);

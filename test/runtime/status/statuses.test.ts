@@ -7,7 +7,7 @@ import { createLog } from "../../../src/log.ts";
 import { StatusBoard } from "../../../src/runtime/status/status-board.ts";
 import { LocalStatuses, type ReportElsewhere, SharedStatuses } from "../../../src/runtime/status/statuses.ts";
 import type { HistoryStore } from "../../../src/state/stores/history-store.ts";
-import { runMetrics } from "../../support/run-metrics.ts";
+import { runMetrics } from "../../support/pipeline/run-metrics.ts";
 
 const history = { append: async () => {} } as unknown as HistoryStore;
 const streaming: Status = { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } };

@@ -3,10 +3,10 @@
 import { expect, test } from "bun:test";
 import type { FromReplicationWorker, ToReplicationWorker } from "../../../src/runtime/threads/messages.ts";
 import { defaultThreads, ThreadPool } from "../../../src/runtime/threads/thread-pool.ts";
-import { sampleConfig } from "../../support/sample-connector.ts";
+import { sampleConfig } from "../../support/api/sample-connector.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const url = new URL("../../support/scripted.worker.ts", import.meta.url);
+const url = new URL("../../support/runtime/scripted.worker.ts", import.meta.url);
 const graceMs = 100;
 /** Enough for a thread on a busy machine. */
 const ampleMs = 20_000;

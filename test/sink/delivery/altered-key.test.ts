@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { movingRows } from "../../support/moving-rows.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { movingRows } from "../../support/loads/moving-rows.ts";
+import { heldInOrder, rowsOf } from "../../support/oracles/webhook-oracles.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { heldInOrder, rowsOf } from "../../support/webhook-oracles.ts";
-import { WebhookStage } from "../../support/webhook-stage.ts";
+import { WebhookStage } from "../../support/webhook/webhook-stage.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -7,8 +7,8 @@ import type { RequestBody } from "../../../src/sink/format/values/message-body.t
 import { ConnectionPool } from "../../../src/sink/http/connection-pool.ts";
 import { type RequestResult, RequestTarget, sendRequest } from "../../../src/sink/http/send-request.ts";
 import { StopList } from "../../../src/sink/http/stop-list.ts";
-import { type RawOptions, type RawRequest, rawReceiver } from "../../support/raw-receiver.ts";
 import { waitFor } from "../../support/wait-for.ts";
+import { type RawOptions, type RawRequest, rawReceiver } from "../../support/webhook/raw-receiver.ts";
 
 const owned: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -2,12 +2,12 @@
 
 import { expect, test } from "bun:test";
 import { isDone } from "../../../src/change/checkpoint.ts";
-import { batches, type FixtureTransaction, transaction } from "../../support/batch-fixture.ts";
-import { type CommittedRow, committingRig } from "../../support/committing-rig.ts";
-import { openOrBegin, ready } from "../../support/contract-carrying.ts";
-import { accounts, entries, insert } from "../../support/contract-history.ts";
+import { openOrBegin, ready } from "../../support/contract/carrying.ts";
+import { accounts, entries, insert } from "../../support/contract/history.ts";
+import { batches, type FixtureTransaction, transaction } from "../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { RecordStore } from "../../support/webhook-rig.ts";
+import { type CommittedRow, committingRig } from "../../support/webhook/committing-rig.ts";
+import { RecordStore } from "../../support/webhook/webhook-rig.ts";
 
 const entry = (n: number) => transaction(n, [insert(entries, n)]);
 
@@ -82,7 +82,7 @@ test("a change of a key of which only the removal could be added is not committe
 
 /** A thread that only waits for itself answers nothing: it is one of another process. */
 test("a sink that is closed while a commit waits for the end of a transaction is closed, and its thread goes on", async () => {
-  const script = new URL("../../support/stop-while-a-save-waits.ts", import.meta.url).pathname;
+  const script = new URL("../../support/runtime/stop-while-a-save-waits.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script], { timeout: 20_000, stdout: "pipe", stderr: "inherit" });
   expect(await new Response(child.stdout).text()).toBe("closed\nalive\n");
 });

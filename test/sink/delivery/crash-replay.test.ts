@@ -30,9 +30,9 @@ import {
   relation,
   tableShape,
   transaction,
-} from "../../support/batch-fixture.ts";
-import { asWhole, withSave } from "../../support/memory-record.ts";
-import { webhookConnector } from "../../support/webhook-rig.ts";
+} from "../../support/rows/batch-fixture.ts";
+import { asWhole, withSave } from "../../support/webhook/memory-record.ts";
+import { webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1_699_999_999_999_999n };
 const decoder = new TextDecoder();

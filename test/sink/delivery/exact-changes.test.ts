@@ -1,11 +1,11 @@
 // What transactions make of all kinds of tables, at a webhook: a receiver that follows what it is sent holds the source's rows.
 
 import { expect, test } from "bun:test";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookLife } from "../../support/webhook-life.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookLife } from "../../support/webhook/webhook-life.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 type Row = Record<string, unknown>;
 

@@ -2,11 +2,11 @@
 // would keep old values.
 
 import { expect, test } from "bun:test";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookLife } from "../../support/webhook-life.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookLife } from "../../support/webhook/webhook-life.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const table = `create table t (id int primary key, n int, s int generated always as (n * 2) stored);
   insert into t values (1, 1), (2, 2)`;

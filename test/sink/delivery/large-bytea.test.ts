@@ -4,11 +4,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { WebhookSinkRequest } from "../../../src/connector/config/webhook-config.ts";
 import { variants } from "../../support/matrix.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookLife } from "../../support/webhook-life.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookLife } from "../../support/webhook/webhook-life.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -4,10 +4,10 @@ import { afterEach, expect, test } from "bun:test";
 import { Webhook } from "standardwebhooks";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
-import { batches, relation, transaction } from "../../support/batch-fixture.ts";
 import { variants } from "../../support/matrix.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { batches, relation, transaction } from "../../support/rows/batch-fixture.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const files = relation(
   "files",

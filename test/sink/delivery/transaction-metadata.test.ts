@@ -4,17 +4,17 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
+import { variants } from "../../support/matrix.ts";
 import {
   batches,
   type FixtureChange,
   type FixtureTransaction,
   relation,
   transaction,
-} from "../../support/batch-fixture.ts";
-import { variants } from "../../support/matrix.ts";
+} from "../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { type ReceivedRequest, WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { type ReceivedRequest, WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const columns = [
   ["id", 23, "integer"],

@@ -6,7 +6,7 @@ import { compileTable, tableOrder } from "../../../src/sink/format/compiled-tabl
 import { IdempotencyKey, RowPart, tableMaterial } from "../../../src/sink/format/idempotency-key.ts";
 import { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
 import { nextVersion } from "../../../src/sink/format/version-counter.ts";
-import { relation, type TextTuple, tupleBytes } from "../../support/batch-fixture.ts";
+import { relation, type TextTuple, tupleBytes } from "../../support/rows/batch-fixture.ts";
 
 interface Row {
   readonly tuple: TextTuple;

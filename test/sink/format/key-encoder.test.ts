@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { JsonKeyEncoder, type JsonKeyOptions } from "../../../src/sink/format/key-encoder.ts";
-import { encodedKey } from "../../support/avro-rows.ts";
-import { relation, type TextTuple } from "../../support/batch-fixture.ts";
+import { encodedKey } from "../../support/rows/avro-rows.ts";
+import { relation, type TextTuple } from "../../support/rows/batch-fixture.ts";
 
 const table = relation(
   "Order items",

@@ -10,8 +10,8 @@ import { NativeRowEncoder } from "../../../src/sink/format/native-row.ts";
 import type { RowContext } from "../../../src/sink/format/row-encoder.ts";
 import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
 import { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
-import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 const context = (change: Partial<RowContext> = {}): RowContext => ({
   operation: "create",

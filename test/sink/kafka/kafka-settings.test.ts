@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { KafkaSinkRequest } from "../../../src/connector/config/kafka-config.ts";
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import { type KafkaSettings, kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../../support/api/sample-connector.ts";
 
 type Producer = NonNullable<KafkaSinkRequest["connection"]["config"]>;
 

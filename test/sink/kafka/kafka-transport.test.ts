@@ -17,14 +17,14 @@ import { ProducerSession } from "../../../src/sink/kafka/produce/producer-sessio
 import { PartitionQueue, type Round } from "../../../src/sink/kafka/produce/round.ts";
 import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
 import type { CheckpointStore, Sink } from "../../../src/sink/sink.ts";
-import { batches, transaction } from "../../support/batch-fixture.ts";
-import { eventsTo, nothingTold, type Told } from "../../support/contract-bench.ts";
-import { openOrBegin } from "../../support/contract-carrying.ts";
-import { accounts, insert, update } from "../../support/contract-history.ts";
-import { MemoryParking } from "../../support/memory-parking.ts";
-import { withSave } from "../../support/memory-record.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../../support/api/sample-connector.ts";
+import { eventsTo, nothingTold, type Told } from "../../support/contract/bench.ts";
+import { openOrBegin } from "../../support/contract/carrying.ts";
+import { accounts, insert, update } from "../../support/contract/history.ts";
+import { batches, transaction } from "../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
+import { MemoryParking } from "../../support/webhook/memory-parking.ts";
+import { withSave } from "../../support/webhook/memory-record.ts";
 
 /** Inserted rows are not sent. */
 const debezium = { emit_tx_metadata: true, skipped_operations: "c" };

@@ -13,8 +13,8 @@ import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { MessageHeaders } from "../../../src/sink/kafka/message-headers.ts";
 import { type KafkaTable, MessageWriter } from "../../../src/sink/kafka/message-writer.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
-import { batches, relation, transaction } from "../../support/batch-fixture.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../../support/api/sample-connector.ts";
+import { batches, relation, transaction } from "../../support/rows/batch-fixture.ts";
 
 const maxMessageBytes = 4_000_000;
 const documents = relation("documents", [

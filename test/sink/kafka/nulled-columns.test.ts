@@ -5,11 +5,11 @@ import { AddressResolver } from "../../../src/connection/egress.ts";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { NulledColumns } from "../../../src/sink/kafka/nulled-columns.ts";
 import { TableEncoding } from "../../../src/sink/kafka/table-encoders.ts";
-import { avroType, decodeMessage } from "../../support/avro-decoding.ts";
-import { encodedRow } from "../../support/avro-rows.ts";
-import { relation, type TextTuple } from "../../support/batch-fixture.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
-import { SchemaRegistryDouble } from "../../support/schema-registry.ts";
+import { sampleConfig, sampleRequest } from "../../support/api/sample-connector.ts";
+import { avroType, decodeMessage } from "../../support/rows/avro-decoding.ts";
+import { encodedRow } from "../../support/rows/avro-rows.ts";
+import { relation, type TextTuple } from "../../support/rows/batch-fixture.ts";
+import { SchemaRegistryDouble } from "../../support/rows/schema-registry.ts";
 
 const table = relation("measured", [
   ["id", 23, "integer"],

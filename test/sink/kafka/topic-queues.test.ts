@@ -4,9 +4,9 @@
 import { expect, test } from "bun:test";
 import { kafkaSettings } from "../../../src/sink/kafka/kafka-settings.ts";
 import { TopicQueues } from "../../../src/sink/kafka/topic-queues.ts";
-import { relation } from "../../support/batch-fixture.ts";
+import { sampleConfig, sampleRequest } from "../../support/api/sample-connector.ts";
 import { usedMs } from "../../support/processor-time.ts";
-import { sampleConfig, sampleRequest } from "../../support/sample-connector.ts";
+import { relation } from "../../support/rows/batch-fixture.ts";
 
 const kafka = { connection: { brokers: ["127.0.0.1:1"] }, format: { native: {} }, topic_options: {} };
 const settings = kafkaSettings(sampleConfig("rig", { ...sampleRequest(), sink: { kafka } }));

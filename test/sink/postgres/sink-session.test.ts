@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { openApplySession } from "../../../src/sink/postgres/sink-session.ts";
-import { postgresSink } from "../../support/connector-config.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { postgresSink } from "../../support/api/connector-config.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 test("a session sorts in memory and compresses with lz4 where nobody chose, and always waits for the log", async () => {
   await using server = await PostgresServer.start();

@@ -5,7 +5,7 @@ import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync 
 import fc from "fast-check";
 import { answerText } from "../../../src/sink/webhook/answer-text.ts";
 import { requestSecrets } from "../../../src/sink/webhook/request-secrets.ts";
-import { webhookConnector } from "../../support/webhook-rig.ts";
+import { webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 interface Headers {
   readonly type?: string | null;

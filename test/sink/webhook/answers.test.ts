@@ -4,9 +4,9 @@ import { afterEach, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
-import { batches, relation, transaction } from "../../support/batch-fixture.ts";
-import { type RawRequest, rawReceiver } from "../../support/raw-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { batches, relation, transaction } from "../../support/rows/batch-fixture.ts";
+import { type RawRequest, rawReceiver } from "../../support/webhook/raw-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const users = relation("users", [["id", 20, "bigint"]]);
 const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1n };

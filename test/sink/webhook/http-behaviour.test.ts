@@ -4,9 +4,9 @@ import { afterEach, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
-import { batches, relation, transaction } from "../../support/batch-fixture.ts";
-import { type ReceiverOptions, WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { batches, relation, transaction } from "../../support/rows/batch-fixture.ts";
+import { type ReceiverOptions, WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 type Change = Parameters<typeof webhookConnector>[1];
 

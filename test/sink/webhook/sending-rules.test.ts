@@ -14,8 +14,8 @@ import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/reques
 import { responseVerdict, retryAfterMs, statusName } from "../../../src/sink/webhook/response-verdict.ts";
 import { createSender, type SenderTools } from "../../../src/sink/webhook/sender.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const policy = { maxRetries: 3, maxRetryDurationMs: 10_000, initialBackoffMs: 1000, maxBackoffMs: 180_000 };
 

@@ -4,9 +4,9 @@ import { afterEach, expect, test } from "bun:test";
 import { type AddressInfo, createServer } from "node:net";
 import type { ValidateEvent } from "../../../src/connector/validation.ts";
 import { validateWebhookSink } from "../../../src/sink/webhook/sink-validation.ts";
-import { testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
-import { type ReceiverOptions, WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { webhookConnector } from "../../support/webhook-rig.ts";
+import { testServerCertificate, testServerKey } from "../../support/servers/tls-certificates.ts";
+import { type ReceiverOptions, WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const owned: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -5,8 +5,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
-import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
+import {
+  testRootCertificate,
+  testServerCertificate,
+  testServerKey,
+} from "../../support/servers/tls-certificates.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
 
 const owned: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -6,10 +6,10 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
 import type { CopyChunk } from "../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
-import { batches, type FixtureTransaction, relation, transaction } from "../../support/batch-fixture.ts";
+import { batches, type FixtureTransaction, relation, transaction } from "../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookReceiver } from "../../support/webhook/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook/webhook-rig.ts";
 
 const users = relation("users", [
   ["id", 20, "bigint"],

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { watchSession } from "../../../src/connection/session-watch.ts";
 import { ControlSessions } from "../../../src/source/postgres/control-sessions.ts";
-import { fullConnection } from "../../support/connector-config.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { fullConnection } from "../../support/api/connector-config.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
 import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/stream/feedback.ts";
-import { fullConnection, logicalReplication } from "../../support/connector-config.ts";
-import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
-import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { fullConnection, logicalReplication } from "../../support/api/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline/pipeline-rig.ts";
+import { keptBytes, writeElsewhere } from "../../support/servers/foreign-log.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const megabyte = 1024 * 1024;

@@ -1,8 +1,8 @@
 // A transaction that reaches the stream before other sessions can see it, as with synchronous replication.
 
 import { expect, test } from "bun:test";
-import { PipelineRig } from "../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 test("rows with a column that the catalog does not show yet do not go into another column of its name", async () => {

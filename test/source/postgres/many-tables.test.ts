@@ -5,8 +5,8 @@ import type { Client } from "pg";
 import { readTargetTables } from "../../../src/sink/postgres/schema/target-table.ts";
 import { selectionOf } from "../../../src/source/postgres/catalog/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
-import { postgresSource } from "../../support/connector-config.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { postgresSource } from "../../support/api/connector-config.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 const tables = 800;
 const partitioned = 20;

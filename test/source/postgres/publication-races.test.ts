@@ -8,10 +8,10 @@ import { selectionOf } from "../../../src/source/postgres/catalog/table-selectio
 import { SourcePublications } from "../../../src/source/postgres/publication/source-publications.ts";
 import { readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
 import { SourceState } from "../../../src/source/source-state.ts";
-import { postgresSource } from "../../support/connector-config.ts";
+import { postgresSource } from "../../support/api/connector-config.ts";
 import { pick } from "../../support/matrix.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { memorySourceState } from "../../support/source-state.ts";
+import { memorySourceState } from "../../support/pipeline/source-state.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

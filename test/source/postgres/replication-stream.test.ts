@@ -11,11 +11,11 @@ import { PostgresSource, type SourcePace } from "../../../src/source/postgres/po
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { streamPace } from "../../../src/source/postgres/stream/feedback.ts";
 import { ReplicationClient } from "../../../src/source/postgres/stream/replication-client.ts";
-import { fullConnection, postgresSource } from "../../support/connector-config.ts";
+import { fullConnection, postgresSource } from "../../support/api/connector-config.ts";
 import { dropMeanwhile } from "../../support/drop-meanwhile.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { emptySourceState } from "../../support/source-state.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { emptySourceState } from "../../support/pipeline/source-state.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

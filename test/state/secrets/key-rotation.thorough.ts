@@ -12,10 +12,10 @@ import { keyFileName, makeNextKey } from "../../../src/state/secrets/encryption-
 import { rotateKey } from "../../../src/state/secrets/key-rotation.ts";
 import { openPostgresDatabase } from "../../../src/state/server/postgres-database.ts";
 import { ConnectorStore } from "../../../src/state/stores/connector-store.ts";
+import { sampleConfig, storedConnector } from "../../support/api/sample-connector.ts";
 import { isWholeMatrix } from "../../support/matrix.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { sampleConfig, storedConnector } from "../../support/sample-connector.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const [oneKey, otherKey] = [1, 2].map((n) => Buffer.alloc(32, n).toString("base64")) as [string, string];

@@ -5,7 +5,7 @@ import { drizzle } from "drizzle-orm/node-postgres";
 import { latestMigration, migrate, migrations } from "../../../src/state/migrations.ts";
 import * as schema from "../../../src/state/schema.ts";
 import { openPostgresDatabase } from "../../../src/state/server/postgres-database.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const database = "dumped";

@@ -8,9 +8,9 @@ import { newTask } from "../../../src/connector/task-state.ts";
 import type { Notice } from "../../../src/state/notices.ts";
 import { openState, type State } from "../../../src/state/open-state.ts";
 import { readNotice } from "../../../src/state/server/server-notices.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

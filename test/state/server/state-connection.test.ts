@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { stateConnection } from "../../../src/state/server/state-connection.ts";
 import { StateSession } from "../../../src/state/server/state-session.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { enableTls } from "../../support/postgres-tls.ts";
-import { testRootCertificate } from "../../support/tls-certificates.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
+import { enableTls } from "../../support/servers/postgres-tls.ts";
+import { testRootCertificate } from "../../support/servers/tls-certificates.ts";
 
 let plain: PostgresServer;
 let tls: PostgresServer;

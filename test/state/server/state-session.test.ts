@@ -4,7 +4,7 @@ import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
 import { stateConnection } from "../../../src/state/server/state-connection.ts";
 import { StateSession } from "../../../src/state/server/state-session.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 const operations = 2_000;
 

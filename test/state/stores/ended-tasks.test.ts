@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cancelTask, newTask } from "../../../src/connector/task-state.ts";
 import type { State } from "../../../src/state/open-state.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
-import { StateOver } from "../../support/state-over.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { StateOver } from "../../support/runtime/state-over.ts";
 
 let over: StateOver;
 let state: State;

@@ -17,8 +17,8 @@ import { HistoryStore } from "../../../src/state/stores/history-store.ts";
 import { LeaseStore, type ReplicaSelf } from "../../../src/state/stores/lease-store.ts";
 import { RecordStore } from "../../../src/state/stores/record-store.ts";
 import { TaskStore } from "../../../src/state/stores/task-store.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const lost = { code: "lease_lost", message: "Another replica runs this connector now." };

@@ -8,8 +8,8 @@ import { Cipher } from "../../../src/state/secrets/encryption.ts";
 import { openPostgresDatabase } from "../../../src/state/server/postgres-database.ts";
 import { ConnectorStore } from "../../../src/state/stores/connector-store.ts";
 import { LeaseStore, type ReplicaSelf, termBound } from "../../../src/state/stores/lease-store.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 let open: OpenDatabase;

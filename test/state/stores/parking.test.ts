@@ -5,8 +5,8 @@ import { sql } from "drizzle-orm";
 import type { CutPage, ParkedMessage, ParkedPage, ParkedWishes } from "../../../src/connector/parking.ts";
 import type { Database } from "../../../src/state/database.ts";
 import type { State } from "../../../src/state/open-state.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
-import { databaseKinds, StateOver } from "../../support/state-over.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { databaseKinds, StateOver } from "../../support/runtime/state-over.ts";
 
 const idOf = (n: number) => `018bcfe5-6800-7000-8000-${String(n).padStart(12, "0")}`;
 

@@ -12,9 +12,9 @@ import { ReceiptBook } from "../../../src/sink/delivery/receipts/receipt-book.ts
 import { ReceiptRows, rowsWith } from "../../../src/sink/delivery/receipts/receipt-rows.ts";
 import type { Database } from "../../../src/state/database.ts";
 import type { State } from "../../../src/state/open-state.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
 import { testEveryDay } from "../../support/matrix.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
-import { databaseKinds, StateOver } from "../../support/state-over.ts";
+import { databaseKinds, StateOver } from "../../support/runtime/state-over.ts";
 
 const table = tableHash("public", "orders");
 const probesOf = (id: number) => filterProbes(filterKey(table, textsDigest([String(id)]).hash));

@@ -12,8 +12,8 @@ import { fenced } from "../../../src/state/stores/fence.ts";
 import { LeaseStore, type ReplicaSelf } from "../../../src/state/stores/lease-store.ts";
 import { ReceiptStore } from "../../../src/state/stores/receipt-store.ts";
 import { RunParking } from "../../../src/state/stores/run-parking.ts";
-import { PostgresServer } from "../../support/postgres-server.ts";
-import { storedConnector } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/api/sample-connector.ts";
+import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** How long the state may take for an answer here. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../../src/demo/service-process.ts";
-import { compiledBinary } from "../compiled-binary.ts";
+import { compiledBinary } from "../program/compiled-binary.ts";
 import { Chromium, type OpenedPage } from "./chromium.ts";
 import type { PageOptions } from "./look.ts";
 

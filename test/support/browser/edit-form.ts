@@ -1,7 +1,7 @@
 // The form of a connector, as its tests go through it.
 
 import type { Page } from "puppeteer-core";
-import type { PostgresServer } from "../postgres-server.ts";
+import type { PostgresServer } from "../servers/postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 import type { OpenedPage } from "./chromium.ts";
 import type { ConsoleStage } from "./console-stage.ts";

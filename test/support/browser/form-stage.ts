@@ -1,6 +1,6 @@
 // What the tests of the connector's form stand on: a source with a table of orders, and the console before it.
 
-import { PostgresServer } from "../postgres-server.ts";
+import { PostgresServer } from "../servers/postgres-server.ts";
 import { ConsoleStage } from "./console-stage.ts";
 
 /** For `beforeAll`: the program may have to be built first. */

@@ -3,9 +3,9 @@
 
 import type { Parked, ParkedList } from "../../../src/connector/parked-message.ts";
 import type { ApiClient } from "../../../src/demo/api-client.ts";
-import { PostgresServer } from "../postgres-server.ts";
+import { PostgresServer } from "../servers/postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
-import { WebhookReceiver } from "../webhook-receiver.ts";
+import { WebhookReceiver } from "../webhook/webhook-receiver.ts";
 import type { OpenedPage } from "./chromium.ts";
 import { ConsoleStage } from "./console-stage.ts";
 import type { PageOptions } from "./look.ts";

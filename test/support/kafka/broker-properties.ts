@@ -1,6 +1,6 @@
 // What a test's broker is told: its listeners, who may come in by them, and settings with which tests are quick.
 
-import type { CertificateAuthority } from "../certificate-authority.ts";
+import type { CertificateAuthority } from "../servers/certificate-authority.ts";
 
 /**
  * MTLS is a listener of TLS that requires a certificate of its clients; PROXIED is plain, and says that it is where a

@@ -4,6 +4,7 @@
 
 import type { ConnectorConfig } from "../../../src/connector/connector.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
+import { sampleConfig, sampleRequest } from "../api/sample-connector.ts";
 import {
   eventsTo,
   type LifeOptions,
@@ -13,12 +14,11 @@ import {
   type SinkKind,
   type SinkLife,
   type Told,
-} from "../contract-bench.ts";
-import { type ContractRow, sorted, type TableName } from "../contract-history.ts";
-import { sampleConfig, sampleRequest } from "../sample-connector.ts";
-import type { TcpProxy } from "../tcp-proxy.ts";
+} from "../contract/bench.ts";
+import { type ContractRow, sorted, type TableName } from "../contract/history.ts";
+import type { TcpProxy } from "../servers/tcp-proxy.ts";
 import { waitFor } from "../wait-for.ts";
-import { RecordStore, WebhookRig } from "../webhook-rig.ts";
+import { RecordStore, WebhookRig } from "../webhook/webhook-rig.ts";
 import { KafkaCluster } from "./kafka-cluster.ts";
 import { readTopic, type TopicMessage } from "./kafka-reader.ts";
 

@@ -1,8 +1,8 @@
 // A source under load, a Kafka cluster, and a connector's run between them: what fails is mended, and then all has to be right.
 
 import type { ErrorCode } from "../../../src/errors/error-codes.ts";
-import { LiveRun } from "../live-run.ts";
-import { PostgresServer } from "../postgres-server.ts";
+import { LiveRun } from "../runtime/live-run.ts";
+import { PostgresServer } from "../servers/postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 import type { KafkaListener } from "./broker-properties.ts";
 import { KafkaCluster, type KafkaClusterOptions } from "./kafka-cluster.ts";

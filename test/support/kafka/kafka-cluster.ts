@@ -6,9 +6,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../../src/demo/free-port.ts";
-import { CertificateAuthority } from "../certificate-authority.ts";
-import { SmallDisk } from "../small-disk.ts";
-import { TcpProxy } from "../tcp-proxy.ts";
+import { SmallDisk } from "../program/small-disk.ts";
+import { CertificateAuthority } from "../servers/certificate-authority.ts";
+import { TcpProxy } from "../servers/tcp-proxy.ts";
 import { waitFor } from "../wait-for.ts";
 import {
   type BrokerSettings,

@@ -1,7 +1,7 @@
 // Random transactions on the tables of the oracle over several sessions, which go on whatever happens to the source.
 
 import type { Client } from "pg";
-import type { PostgresServer } from "../postgres-server.ts";
+import type { PostgresServer } from "../servers/postgres-server.ts";
 
 export interface OracleLoad extends AsyncDisposable {
   readonly transactions: number;

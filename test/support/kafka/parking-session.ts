@@ -14,8 +14,8 @@ import { isRefusal } from "../../../src/sink/kafka/parking/kafka-parking.ts";
 import type { KafkaParkingSet } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
 import type { MessageRow } from "../../../src/sink/kafka/parking/refused-records.ts";
 import type { ProducerLog } from "../../../src/sink/kafka/produce/producer-log.ts";
-import { batches, type FixtureChange, transaction } from "../batch-fixture.ts";
-import type { MemoryParking } from "../memory-parking.ts";
+import { batches, type FixtureChange, transaction } from "../rows/batch-fixture.ts";
+import type { MemoryParking } from "../webhook/memory-parking.ts";
 import { parkingSetOver, settings, table, textOf, tooLarge } from "./parking-table.ts";
 
 export class ParkingSession {

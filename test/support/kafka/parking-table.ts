@@ -15,9 +15,9 @@ import {
   type KafkaParkingTools,
 } from "../../../src/sink/kafka/parking/kafka-parking-set.ts";
 import { PartitionQueue } from "../../../src/sink/kafka/produce/round.ts";
-import { type FixtureChange, relation } from "../batch-fixture.ts";
-import type { MemoryParking } from "../memory-parking.ts";
-import { sampleConfig, sampleRequest } from "../sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../api/sample-connector.ts";
+import { type FixtureChange, relation } from "../rows/batch-fixture.ts";
+import type { MemoryParking } from "../webhook/memory-parking.ts";
 
 export const relationOfT = relation("t", [
   ["id", 23, "integer"],

@@ -5,7 +5,7 @@ import type { PlannedRow } from "../../../src/sink/delivery/stream/request-plan.
 import { compileTable } from "../../../src/sink/format/compiled-table.ts";
 import type { RowEncoder } from "../../../src/sink/format/row-encoder.ts";
 import type { TupleView } from "../../../src/sink/format/values/tuple-view.ts";
-import { relation } from "../batch-fixture.ts";
+import { relation } from "../rows/batch-fixture.ts";
 
 export const ordersTable = compileTable(relation("orders", [["id", 20, "bigint"]]), {} as RowEncoder);
 

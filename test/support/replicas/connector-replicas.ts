@@ -3,7 +3,7 @@
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
 import { slotName } from "../../../src/connector/connector-id.ts";
 import { dropMeanwhile } from "../drop-meanwhile.ts";
-import type { PostgresServer } from "../postgres-server.ts";
+import type { PostgresServer } from "../servers/postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 import { Replica } from "./replica.ts";
 import { ReplicaState } from "./replica-state.ts";

@@ -2,7 +2,7 @@
 
 import type { SavedRecord } from "../../../src/connector/saved-record.ts";
 import { leaseLost } from "../../../src/errors/lease-lost.ts";
-import { LiveRun, type LiveState } from "../live-run.ts";
+import { LiveRun, type LiveState } from "../runtime/live-run.ts";
 import {
   type FromReplica,
   type ReplicaStart,

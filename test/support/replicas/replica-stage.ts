@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { ApiClient } from "../../../src/demo/api-client.ts";
 import { Receiver } from "../../../src/demo/receiver.ts";
 import { ServiceProcess } from "../../../src/demo/service-process.ts";
-import { compiledBinary } from "../compiled-binary.ts";
-import { PostgresServer } from "../postgres-server.ts";
+import { compiledBinary } from "../program/compiled-binary.ts";
+import { PostgresServer } from "../servers/postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
 
 export const database = "shop";

@@ -4,8 +4,8 @@
 import type { ChangedParts, SavedRecord } from "../../../src/connector/saved-record.ts";
 import { leaseLost } from "../../../src/errors/lease-lost.ts";
 import type { RecordOwner } from "../../../src/runtime/threads/messages.ts";
-import type { LiveState } from "../live-run.ts";
-import { withSave } from "../memory-record.ts";
+import type { LiveState } from "../runtime/live-run.ts";
+import { withSave } from "../webhook/memory-record.ts";
 
 export class ReplicaState {
   /** Of the replica that has taken the connector last. */

@@ -31,7 +31,7 @@ import {
   tableShape,
   tupleBytes,
   unchanged,
-} from "../../../support/batch-fixture.ts";
+} from "../../../support/rows/batch-fixture.ts";
 
 const keyed = relation("t", [
   ["id", 23, "integer"],

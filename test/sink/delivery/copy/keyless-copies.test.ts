@@ -7,7 +7,7 @@ import { noTables } from "../../../../src/sink/delivery/record/recorded-tables.t
 import type { SinkRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
 import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
-import { batches, relation, transaction } from "../../../support/batch-fixture.ts";
+import { batches, relation, transaction } from "../../../support/rows/batch-fixture.ts";
 
 const keyless = relation("t", [["v", 25, "text"]], { key: [], replicaIdentity: "full" });
 const table = compileTable(keyless, new NativeRowEncoder(keyless, { placeholder: false }));

@@ -9,7 +9,7 @@ import { SavedTables } from "../../../../src/sink/delivery/record/recorded-table
 import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
-import { relation, tableShape, tupleBytes, unchanged } from "../../../support/batch-fixture.ts";
+import { relation, tableShape, tupleBytes, unchanged } from "../../../support/rows/batch-fixture.ts";
 
 const shape = relation("t", [
   ["id", 23, "integer"],

@@ -3,7 +3,7 @@ import type { Relation, TableShape } from "../../../../src/change/relation.ts";
 import { replayBlocker, replayMoment } from "../../../../src/sink/delivery/copy/replay.ts";
 import { areRangesOf, rangesMark, replayMark } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { RowPart } from "../../../../src/sink/format/idempotency-key.ts";
-import { relation } from "../../../support/batch-fixture.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
 
 const all = { sends: () => true };
 const columns = [

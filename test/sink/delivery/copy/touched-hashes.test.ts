@@ -8,7 +8,7 @@ import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
 import { keyHash } from "../../../../src/sink/format/row-identity.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
-import { relation, type TextTuple, tupleBytes, unchanged } from "../../../support/batch-fixture.ts";
+import { relation, type TextTuple, tupleBytes, unchanged } from "../../../support/rows/batch-fixture.ts";
 
 const shape = relation("t", [
   ["id", 23, "integer"],

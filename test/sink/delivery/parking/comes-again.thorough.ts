@@ -1,10 +1,10 @@
 // After a restart requests come again that had arrived. What is refused then, or had been parked, keeps its keys and its order.
 
 import { expect, test } from "bun:test";
-import { type FixtureTransaction, transaction } from "../../../support/batch-fixture.ts";
-import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
+import { type FixtureTransaction, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import type { ReceiverScript } from "../../../support/webhook-receiver.ts";
+import { insert, log, ParkingBench, refuses, update } from "../../../support/webhook/parking-bench.ts";
+import type { ReceiverScript } from "../../../support/webhook/webhook-receiver.ts";
 
 /** As long as it is not delivered, the checkpoint stays before all that follows. */
 const blocker = transaction(1, [{ kind: "insert", relation: log, after: ["blocker"] }]);

@@ -1,11 +1,11 @@
 // A table leaves the selection while rows are parked: over a real server, whose stream leaves its changes out then.
 
 import { expect, test } from "bun:test";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import { WebhookLife } from "../../../support/webhook-life.ts";
-import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../../../support/webhook-rig.ts";
+import { WebhookLife } from "../../../support/webhook/webhook-life.ts";
+import { WebhookReceiver } from "../../../support/webhook/webhook-receiver.ts";
+import { RecordStore, webhookConnector } from "../../../support/webhook/webhook-rig.ts";
 
 const catalog = {
   name: "left",

@@ -2,10 +2,10 @@
 
 import { expect, test } from "bun:test";
 import { neverAborted } from "../../../../src/concurrency/until-aborted.ts";
-import { relation, tableShape, transaction } from "../../../support/batch-fixture.ts";
-import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
+import { relation, tableShape, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
+import { insert, log, ParkingBench, refuses, update, users } from "../../../support/webhook/parking-bench.ts";
+import { WebhookReceiver } from "../../../support/webhook/webhook-receiver.ts";
 
 const line = (text: string) => ({ kind: "insert", relation: log, after: [text] }) as const;
 

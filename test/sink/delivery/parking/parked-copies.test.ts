@@ -7,11 +7,11 @@ import { copiesLogPrefix } from "../../../../src/change/checkpoint.ts";
 import { lastLsn, lsn } from "../../../../src/change/lsn.ts";
 import type { CopyMode } from "../../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../../src/sink/sink.ts";
-import { tableShape, transaction } from "../../../support/batch-fixture.ts";
-import { chunkOf, copyTable, finishWaiting, never } from "../../../support/contract-carrying.ts";
-import type { ContractRow } from "../../../support/contract-history.ts";
-import { insert, log, ParkingBench, refuses, update, users } from "../../../support/parking-bench.ts";
+import { chunkOf, copyTable, finishWaiting, never } from "../../../support/contract/carrying.ts";
+import type { ContractRow } from "../../../support/contract/history.ts";
+import { tableShape, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { insert, log, ParkingBench, refuses, update, users } from "../../../support/webhook/parking-bench.ts";
 
 test("a row of a copy waits behind earlier changes and copies of its key, and later ones wait behind it", async () => {
   await using at = await ParkingBench.start(refuses("bad"));

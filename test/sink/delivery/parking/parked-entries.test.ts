@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { ParkedEntries } from "../../../../src/sink/delivery/parking/parked-entries.ts";
 import { rowPoint } from "../../../../src/sink/delivery/parking/row-place.ts";
-import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
+import { parkedEntry, rowAt } from "../../../support/webhook/parked-entry.ts";
 
 const dayMs = 24 * 3_600_000;
 

@@ -7,10 +7,10 @@ import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { RequestWork } from "../../../../src/sink/delivery/order/request-work.ts";
 import { Parking } from "../../../../src/sink/delivery/parking/parking.ts";
 import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-store.ts";
-import { transaction } from "../../../support/batch-fixture.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { insert, log, ParkingBench, refuses, update } from "../../../support/parking-bench.ts";
+import { transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { insert, log, ParkingBench, refuses, update } from "../../../support/webhook/parking-bench.ts";
 
 const single = { batch: { max_batch_size: 1 } };
 const takes = () => 200;

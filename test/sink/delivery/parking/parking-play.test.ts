@@ -24,10 +24,10 @@ import {
   type FixtureTransaction,
   relation,
   transaction,
-} from "../../../support/batch-fixture.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { withSave } from "../../../support/memory-record.ts";
-import { webhookConnector } from "../../../support/webhook-rig.ts";
+} from "../../../support/rows/batch-fixture.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { withSave } from "../../../support/webhook/memory-record.ts";
+import { webhookConnector } from "../../../support/webhook/webhook-rig.ts";
 
 const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1_699_999_999_999_999n };
 const plays = Number(process.env.MILLRACE_PARKING_PLAYS ?? 12);

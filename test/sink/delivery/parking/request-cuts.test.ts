@@ -6,7 +6,7 @@ import { parkingStoreOf } from "../../../../src/sink/delivery/parking/parking-st
 import { RequestCuts } from "../../../../src/sink/delivery/parking/request-cuts.ts";
 import type { RowsRequest } from "../../../../src/sink/delivery/parking/request-parts.ts";
 import { passedPoint } from "../../../../src/sink/delivery/parking/row-place.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
 
 function request(n: number, isOfCopy: boolean): RowsRequest {
   return {

@@ -15,8 +15,8 @@ import {
 } from "../../../../src/sink/delivery/parking/request-parts.ts";
 import { rowKeys } from "../../../../src/sink/delivery/parking/row-keys.ts";
 import { PartedBody } from "../../../../src/sink/format/values/message-body.ts";
-import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
 import { usedMs } from "../../../support/processor-time.ts";
+import { parkedEntry, rowAt } from "../../../support/webhook/parked-entry.ts";
 
 const encoder = new TextEncoder();
 const partOf = (whole: RowsRequest, rows: readonly number[]) => partsOf(whole, [rows])[0]!;

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import type { ParkedEntry } from "../../../../src/connector/parking.ts";
 import { ParkedEntries } from "../../../../src/sink/delivery/parking/parked-entries.ts";
 import { UncertainKeys } from "../../../../src/sink/delivery/parking/uncertain-keys.ts";
-import { parkedEntry, rowAt } from "../../../support/parked-entry.ts";
+import { parkedEntry, rowAt } from "../../../support/webhook/parked-entry.ts";
 
 const entry = (id: string, place: number, ...hashes: number[]) => parkedEntry(id, place, hashes);
 

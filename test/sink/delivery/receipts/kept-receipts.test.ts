@@ -7,10 +7,15 @@ import type { WebhookSinkRequest } from "../../../../src/connector/config/webhoo
 import { textsDigest } from "../../../../src/sink/delivery/receipts/key-digest.ts";
 import { commitOf, operationOf, rowsWith } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
 import { parseRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
-import { batches, type FixtureTransaction, relation, transaction } from "../../../support/batch-fixture.ts";
+import {
+  batches,
+  type FixtureTransaction,
+  relation,
+  transaction,
+} from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import { type ReceiverScript, WebhookReceiver } from "../../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../../support/webhook-rig.ts";
+import { type ReceiverScript, WebhookReceiver } from "../../../support/webhook/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../../support/webhook/webhook-rig.ts";
 
 const users = relation("users", [
   ["id", 20, "bigint"],

@@ -7,7 +7,7 @@ import { begunCopy, withRange } from "../../../../src/sink/delivery/record/chunk
 import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
 import { noTables, SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
 import { parseRecord, type SinkRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
-import { asWhole, withSave } from "../../../support/memory-record.ts";
+import { asWhole, withSave } from "../../../support/webhook/memory-record.ts";
 
 const tableCount = 5000;
 const identity = "16400 id:int8,customer_id:int8,status:text,total:numeric,placed_at:timestamptz";

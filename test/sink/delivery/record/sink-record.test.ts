@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import type { TableShape } from "../../../../src/change/relation.ts";
 import { begunCopy, rangesMark, replayMark } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { chunkedOf } from "../../../../src/sink/delivery/record/sink-record.ts";
-import { relation, tableShape } from "../../../support/batch-fixture.ts";
+import { relation, tableShape } from "../../../support/rows/batch-fixture.ts";
 
 const table = tableShape(relation("t", [["id", 23, "integer"]]));
 

@@ -3,19 +3,19 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ReplaySpec } from "../../../../src/connector/task.ts";
+import { moveRows, movingRows } from "../../../support/loads/moving-rows.ts";
 import { pick } from "../../../support/matrix.ts";
-import { moveRows, movingRows } from "../../../support/moving-rows.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { reasonOf, sentAgain, specOf, streamingStage } from "../../../support/replay-stage.ts";
-import { waitFor } from "../../../support/wait-for.ts";
 import {
   envelopesOf,
   heldByVersion,
   heldInOrder,
   keysThatWentBack,
   rowsOf,
-} from "../../../support/webhook-oracles.ts";
-import type { StageOptions } from "../../../support/webhook-stage.ts";
+} from "../../../support/oracles/webhook-oracles.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+import { reasonOf, sentAgain, specOf, streamingStage } from "../../../support/webhook/replay-stage.ts";
+import type { StageOptions } from "../../../support/webhook/webhook-stage.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

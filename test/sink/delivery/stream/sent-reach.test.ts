@@ -6,7 +6,7 @@ import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper
 import { noTables, SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
 import { begunRecord, parseRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
 import { SentReach } from "../../../../src/sink/delivery/stream/sent-reach.ts";
-import { beginning } from "../../../support/contract-history.ts";
+import { beginning } from "../../../support/contract/history.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 const at = (commitLsn: bigint) => ({ commitLsn: lsn(commitLsn), ordinal: 0 });

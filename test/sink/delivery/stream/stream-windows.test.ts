@@ -5,8 +5,8 @@ import { noTables, SavedTables } from "../../../../src/sink/delivery/record/reco
 import { begunRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
 import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts";
 import { StreamWindows } from "../../../../src/sink/delivery/stream/stream-windows.ts";
-import { batches, transaction } from "../../../support/batch-fixture.ts";
-import { accounts, beginning } from "../../../support/contract-history.ts";
+import { accounts, beginning } from "../../../support/contract/history.ts";
+import { batches, transaction } from "../../../support/rows/batch-fixture.ts";
 
 /** Windows whose outlet takes so many rows, and then fails. */
 function windowsTaking(most: number): StreamWindows {

@@ -5,10 +5,10 @@ import type { Relation } from "../../../../src/change/relation.ts";
 import { AddressResolver } from "../../../../src/connection/egress.ts";
 import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/avro-encoding.ts";
 import { SchemaRegistry } from "../../../../src/sink/kafka/registry/schema-registry.ts";
-import { avroType, decodeMessage } from "../../../support/avro-decoding.ts";
-import { encodedRow } from "../../../support/avro-rows.ts";
-import { relation } from "../../../support/batch-fixture.ts";
-import { type Compatibility, SchemaRegistryDouble } from "../../../support/schema-registry.ts";
+import { avroType, decodeMessage } from "../../../support/rows/avro-decoding.ts";
+import { encodedRow } from "../../../support/rows/avro-rows.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
+import { type Compatibility, SchemaRegistryDouble } from "../../../support/rows/schema-registry.ts";
 
 const debezium: AvroFormat = {
   kind: "debezium",

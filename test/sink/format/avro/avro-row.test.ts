@@ -9,9 +9,9 @@ import type { RowContext } from "../../../../src/sink/format/row-encoder.ts";
 import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
 import { bodyChunks } from "../../../../src/sink/format/values/message-body.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
-import { avroType, decodeMessage } from "../../../support/avro-decoding.ts";
-import { encodedKey, encodedRow, sampleContext } from "../../../support/avro-rows.ts";
-import { relation, type TextTuple, unchanged } from "../../../support/batch-fixture.ts";
+import { avroType, decodeMessage } from "../../../support/rows/avro-decoding.ts";
+import { encodedKey, encodedRow, sampleContext } from "../../../support/rows/avro-rows.ts";
+import { relation, type TextTuple, unchanged } from "../../../support/rows/batch-fixture.ts";
 
 type Modes = (AvroFormat & { kind: "debezium" })["options"]["dataTypes"];
 const modes: Modes = {

@@ -9,8 +9,8 @@ import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/
 import { avroFormat } from "../../../../src/sink/format/avro/avro-format.ts";
 import { avroFieldNames, avroFullName } from "../../../../src/sink/format/avro/avro-name.ts";
 import { messageFormat } from "../../../../src/sink/webhook/webhook-settings.ts";
-import { avroType } from "../../../support/avro-decoding.ts";
-import { relation } from "../../../support/batch-fixture.ts";
+import { avroType } from "../../../support/rows/avro-decoding.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
 
 const debezium: AvroFormat = {
   kind: "debezium",

@@ -13,8 +13,8 @@ import {
 import type { RowContext } from "../../../../src/sink/format/row-encoder.ts";
 import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
-import { relation, type TextTuple, tupleBytes, unchanged } from "../../../support/batch-fixture.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { relation, type TextTuple, tupleBytes, unchanged } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 const modes: DataTypeOptions = {
   binary_handling_mode: "Bytes",

@@ -5,9 +5,9 @@ import { expect, test } from "bun:test";
 import { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
 import { insert } from "../../../support/kafka/parking-table.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { allPassed } from "../../../support/parked-entry.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { allPassed } from "../../../support/webhook/parked-entry.ts";
 
 const changes = [insert(1, "a"), insert(2, "large"), insert(2, "b"), insert(3, "c")];
 

@@ -6,7 +6,6 @@ import { ChangeRows } from "../../../../src/sink/delivery/stream/change-rows.ts"
 import type { PlannedRow } from "../../../../src/sink/delivery/stream/request-plan.ts";
 import { KafkaOutlet } from "../../../../src/sink/kafka/kafka-outlet.ts";
 import type { KafkaParkingSet } from "../../../../src/sink/kafka/parking/kafka-parking-set.ts";
-import { batches, type FixtureChange, transaction } from "../../../support/batch-fixture.ts";
 import {
   insert,
   parkingSetOver,
@@ -15,9 +14,10 @@ import {
   textOf,
   tooLarge,
 } from "../../../support/kafka/parking-table.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { allPassed } from "../../../support/parked-entry.ts";
+import { batches, type FixtureChange, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { allPassed } from "../../../support/webhook/parked-entry.ts";
 
 /** Rows that hold "large" are refused. */
 class Session {

@@ -12,7 +12,7 @@ import { RecordBatch } from "../../../../src/sink/kafka/client/record-batch.ts";
 import { plainHeaders } from "../../../../src/sink/kafka/message-headers.ts";
 import { RefusedRecords } from "../../../../src/sink/kafka/parking/refused-records.ts";
 import { rowName } from "../../../../src/sink/kafka/parking/row-name.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
 
 const storeOf = (parking: MemoryParking) => parkingStoreOf(async (call) => parking.answer(call));
 const table = { keyMaterial: tableMaterial("public", "t"), identity: [0] };

@@ -4,9 +4,9 @@
 import { expect, test } from "bun:test";
 import { ParkingSession } from "../../../support/kafka/parking-session.ts";
 import { insert, tooLarge } from "../../../support/kafka/parking-table.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { allPassed } from "../../../support/parked-entry.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { allPassed } from "../../../support/webhook/parked-entry.ts";
 
 test("a row of a copy that is read again takes the place of what was parked of it, behind changes that came since", async () => {
   const parking = new MemoryParking();

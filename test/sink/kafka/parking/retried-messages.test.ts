@@ -15,11 +15,11 @@ import { ProducerSession } from "../../../../src/sink/kafka/produce/producer-ses
 import { PartitionQueue, type Round } from "../../../../src/sink/kafka/produce/round.ts";
 import type { SenderEvents } from "../../../../src/sink/kafka/produce/round-sender.ts";
 import { TopicQueues } from "../../../../src/sink/kafka/topic-queues.ts";
-import { batches, type FixtureChange, relation, transaction } from "../../../support/batch-fixture.ts";
-import { MemoryParking } from "../../../support/memory-parking.ts";
-import { allPassed } from "../../../support/parked-entry.ts";
-import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../../../support/api/sample-connector.ts";
+import { batches, type FixtureChange, relation, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
+import { MemoryParking } from "../../../support/webhook/memory-parking.ts";
+import { allPassed } from "../../../support/webhook/parked-entry.ts";
 
 const relationOfT = relation("t", [
   ["id", 23, "integer"],

@@ -9,8 +9,8 @@ import { IdempotencyKey } from "../../../../src/sink/format/idempotency-key.ts";
 import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
 import { kafkaSettings } from "../../../../src/sink/kafka/kafka-settings.ts";
 import { loadRow, storeRow } from "../../../../src/sink/kafka/parking/stored-row.ts";
-import { batches, relation, transaction } from "../../../support/batch-fixture.ts";
-import { sampleConfig, sampleRequest } from "../../../support/sample-connector.ts";
+import { sampleConfig, sampleRequest } from "../../../support/api/sample-connector.ts";
+import { batches, relation, transaction } from "../../../support/rows/batch-fixture.ts";
 
 const table = relation(
   "t",

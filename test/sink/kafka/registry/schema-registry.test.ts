@@ -5,9 +5,9 @@ import { AddressResolver } from "../../../../src/connection/egress.ts";
 import type { SchemaRegistry as RegistryConfig } from "../../../../src/connector/config/kafka/kafka-format.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { type AvroSerde, SchemaRegistry } from "../../../../src/sink/kafka/registry/schema-registry.ts";
-import { CertificateAuthority } from "../../../support/certificate-authority.ts";
-import { rawReceiver } from "../../../support/raw-receiver.ts";
-import { SchemaRegistryDouble } from "../../../support/schema-registry.ts";
+import { SchemaRegistryDouble } from "../../../support/rows/schema-registry.ts";
+import { CertificateAuthority } from "../../../support/servers/certificate-authority.ts";
+import { rawReceiver } from "../../../support/webhook/raw-receiver.ts";
 
 const record = (name: string, ...fields: object[]) => ({
   text: JSON.stringify({ type: "record", name, namespace: "shop", fields }),

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { KeyIndex } from "../../../../src/sink/postgres/apply/key-index.ts";
-import { tupleBytes } from "../../../support/batch-fixture.ts";
+import { tupleBytes } from "../../../support/rows/batch-fixture.ts";
 
 test("rows of the same key, and only those, share an entry", () => {
   const value = fc.constantFrom("", "a", "b", "aa", "ab", "ba", "é");

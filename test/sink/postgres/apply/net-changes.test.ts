@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { tupleColumns } from "../../../../src/change/tuple.ts";
 import { NetChanges } from "../../../../src/sink/postgres/apply/net-changes.ts";
+import { usedMs } from "../../../support/processor-time.ts";
 import {
   batches,
   type FixtureChange,
@@ -9,8 +10,7 @@ import {
   type TextTuple,
   transaction,
   unchanged,
-} from "../../../support/batch-fixture.ts";
-import { usedMs } from "../../../support/processor-time.ts";
+} from "../../../support/rows/batch-fixture.ts";
 
 const table = relation("t", [
   ["id", 25, "text"],

@@ -9,9 +9,9 @@ import { prepareTable } from "../../../../src/sink/postgres/apply/prepared-table
 import { WrittenBytes } from "../../../../src/sink/postgres/apply/written-bytes.ts";
 import { prepareHistory } from "../../../../src/sink/postgres/history/prepared-history.ts";
 import { readTargetTable } from "../../../../src/sink/postgres/schema/target-table.ts";
-import type { FixtureChange } from "../../../support/batch-fixture.ts";
-import { batches, relation, transaction } from "../../../support/batch-fixture.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import type { FixtureChange } from "../../../support/rows/batch-fixture.ts";
+import { batches, relation, transaction } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 const columns = [["id", 23, "integer"] as const, ["v", 25, "text"] as const];
 const former = relation("a", columns, { id: 1 });

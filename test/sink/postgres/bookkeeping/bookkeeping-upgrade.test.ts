@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ensureBookkeeping } from "../../../../src/sink/postgres/bookkeeping/ensure-bookkeeping.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { PostgresSinkRig } from "../../../support/postgres-sink-rig.ts";
+import { PostgresSinkRig } from "../../../support/pipeline/postgres-sink-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -9,9 +9,9 @@ import {
 } from "../../../../src/sink/postgres/bookkeeping/connector-lock.ts";
 import { PostgresSink } from "../../../../src/sink/postgres/postgres-sink.ts";
 import type { SinkContext } from "../../../../src/sink/sink.ts";
-import { postgresSink } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { TcpProxy } from "../../../support/tcp-proxy.ts";
+import { postgresSink } from "../../../support/api/connector-config.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -11,9 +11,9 @@ import { ShapeLedger } from "../../../../src/sink/postgres/bookkeeping/shape-led
 import { claimTargets } from "../../../../src/sink/postgres/bookkeeping/table-claims.ts";
 import { MigrationRefused } from "../../../../src/sink/postgres/refusals/migration-refused.ts";
 import { TargetNaming } from "../../../../src/sink/postgres/schema/target-naming.ts";
-import { relation } from "../../../support/batch-fixture.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
 import { usedMs } from "../../../support/processor-time.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 const count = 10_000;
 const tableOf = (i: number, name = `t${i}`) => relation(name, [["id", 20, "bigint"]], { id: 20_000 + i });

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { RowsAhead } from "../../../../src/sink/postgres/bookkeeping/rows-ahead.ts";
-import { relation } from "../../../support/batch-fixture.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
 
 const table = relation("t", [["id", 23, "integer"]], { id: 7 });
 

@@ -1,11 +1,11 @@
 // What a process of a lower term still does at the sink when it goes on after it was frozen. Its apply session is ended; here it opens others.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { transaction } from "../../../support/batch-fixture.ts";
-import { carry, chunkOf, copyTable, missingOf, never } from "../../../support/contract-carrying.ts";
-import { accounts, entries, rowsOf, update } from "../../../support/contract-history.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { PostgresSinkRig } from "../../../support/postgres-sink-rig.ts";
+import { carry, chunkOf, copyTable, missingOf, never } from "../../../support/contract/carrying.ts";
+import { accounts, entries, rowsOf, update } from "../../../support/contract/history.ts";
+import { PostgresSinkRig } from "../../../support/pipeline/postgres-sink-rig.ts";
+import { transaction } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 // A role that may do nothing at the sink is told what it lacks, step by step, with the SQL; with that alone its connector runs.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

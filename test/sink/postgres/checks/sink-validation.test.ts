@@ -3,9 +3,9 @@ import { Value } from "@sinclair/typebox/value";
 import type { PostgresSinkConfig } from "../../../../src/connector/config/sink-config.ts";
 import { ValidateEventSchema } from "../../../../src/connector/validation.ts";
 import { validatePostgresSink } from "../../../../src/sink/postgres/checks/sink-validation.ts";
-import { fullConnection, postgresSink } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { findTest, outline } from "../../../support/validation-events.ts";
+import { fullConnection, postgresSink } from "../../../support/api/connector-config.ts";
+import { findTest, outline } from "../../../support/api/validation-events.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 

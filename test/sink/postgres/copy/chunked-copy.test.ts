@@ -2,8 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { CopyMode, TableCopy } from "../../../../src/sink/copy-sink.ts";
-import { transaction } from "../../../support/batch-fixture.ts";
-import { carry, chunkOf, copyTable, missingOf, never } from "../../../support/contract-carrying.ts";
+import { carry, chunkOf, copyTable, missingOf, never } from "../../../support/contract/carrying.ts";
 import {
   accounts,
   type ContractRow,
@@ -12,10 +11,11 @@ import {
   remove,
   rowsOf,
   update,
-} from "../../../support/contract-history.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { PostgresSinkRig } from "../../../support/postgres-sink-rig.ts";
-import { TcpProxy } from "../../../support/tcp-proxy.ts";
+} from "../../../support/contract/history.ts";
+import { PostgresSinkRig } from "../../../support/pipeline/postgres-sink-rig.ts";
+import { transaction } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../../support/servers/tcp-proxy.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

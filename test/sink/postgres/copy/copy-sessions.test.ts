@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { PooledCopySessions } from "../../../../src/sink/postgres/copy/copy-sessions.ts";
-import { postgresSink } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { TcpProxy } from "../../../support/tcp-proxy.ts";
+import { postgresSink } from "../../../support/api/connector-config.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { TcpProxy } from "../../../support/servers/tcp-proxy.ts";
 
 test("a copy that is stopped while its session opens does not run", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });

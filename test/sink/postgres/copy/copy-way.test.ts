@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Relation, TableShape } from "../../../../src/change/relation.ts";
 import type { CopyMode } from "../../../../src/sink/copy-sink.ts";
-import { relation, tableShape } from "../../../support/batch-fixture.ts";
-import { copyTable, never } from "../../../support/contract-carrying.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { PostgresSinkRig, type PostgresSinkRigOptions } from "../../../support/postgres-sink-rig.ts";
+import { copyTable, never } from "../../../support/contract/carrying.ts";
+import { PostgresSinkRig, type PostgresSinkRigOptions } from "../../../support/pipeline/postgres-sink-rig.ts";
+import { relation, tableShape } from "../../../support/rows/batch-fixture.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

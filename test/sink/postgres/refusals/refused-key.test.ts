@@ -1,8 +1,8 @@
 // A copy that a constraint of the sink's table refuses as a whole says of which row, by its key.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { Relation } from "../../../../src/change/relation.ts";
 import { CopyRowRefused } from "../../../../src/sink/postgres/refusals/refused-rows.ts";
 import { tracedCopyIn } from "../../../../src/sink/postgres/refusals/traced-copy.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 let client: Client & AsyncDisposable;

@@ -3,8 +3,8 @@ import { Value } from "@sinclair/typebox/value";
 import { CatalogFullSchema } from "../../../../src/connector/config/catalog.ts";
 import { ensureBookkeeping } from "../../../../src/sink/postgres/bookkeeping/ensure-bookkeeping.ts";
 import { readCatalog } from "../../../../src/source/postgres/catalog/catalog-reader.ts";
-import { fullConnection } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { fullConnection } from "../../../support/api/connector-config.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 

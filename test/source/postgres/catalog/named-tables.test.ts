@@ -3,8 +3,8 @@
 import { expect, test } from "bun:test";
 import type { TableShape } from "../../../../src/change/relation.ts";
 import { absentTables } from "../../../../src/source/postgres/catalog/named-tables.ts";
-import { relation } from "../../../support/batch-fixture.ts";
 import { usedMs } from "../../../support/processor-time.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
 
 test("one of ten thousand is missed in a moment", () => {
   const names = Array.from({ length: 10_000 }, (_, i) => `t${i}`);

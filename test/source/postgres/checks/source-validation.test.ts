@@ -4,9 +4,9 @@ import type { PostgresSourceConfig } from "../../../../src/connector/config/sour
 import { ValidateEventSchema } from "../../../../src/connector/validation.ts";
 import { readServerFacts } from "../../../../src/source/postgres/checks/source-facts.ts";
 import { validatePostgresSource } from "../../../../src/source/postgres/checks/source-validation.ts";
-import { fullConnection, logicalReplication, postgresSource } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { findTest, outline } from "../../../support/validation-events.ts";
+import { fullConnection, logicalReplication, postgresSource } from "../../../support/api/connector-config.ts";
+import { findTest, outline } from "../../../support/api/validation-events.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { begun, idsIn, never, textOf } from "../../../support/contract-source.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { begun, idsIn, never, textOf } from "../../../support/contract/source.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 test("a point keeps nothing of the log, and stays readable where the server keeps little", async () => {
   await using server = await PostgresServer.start({

@@ -2,10 +2,10 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorRequest } from "../../../../src/connector/connector.ts";
-import { LiveRun } from "../../../support/live-run.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { LiveRun } from "../../../support/runtime/live-run.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
-import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
+import { WebhookReceiver } from "../../../support/webhook/webhook-receiver.ts";
 
 setDefaultTimeout(90_000);
 

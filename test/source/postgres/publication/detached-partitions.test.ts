@@ -1,9 +1,9 @@
 // Partitions that a publication has by their root: what is written to one while it is detached, nothing in the stream shows.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { logicalReplication } from "../../../support/connector-config.ts";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { logicalReplication } from "../../../support/api/connector-config.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

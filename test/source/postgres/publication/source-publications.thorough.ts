@@ -6,10 +6,10 @@ import type { Catalog } from "../../../../src/connector/config/catalog.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { PostgresSource } from "../../../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../../../src/source/postgres/source-objects.ts";
-import { fullConnection, logicalReplication, postgresSource } from "../../../support/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { emptySourceState } from "../../../support/source-state.ts";
+import { fullConnection, logicalReplication, postgresSource } from "../../../support/api/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../../../support/pipeline/pipeline-rig.ts";
+import { emptySourceState } from "../../../support/pipeline/source-state.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

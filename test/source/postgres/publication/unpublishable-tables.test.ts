@@ -1,9 +1,9 @@
 // Tables that the service's own publications cannot take in, as the connector's role does not own them: the others go on.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { fullConnection } from "../../../support/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { fullConnection } from "../../../support/api/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

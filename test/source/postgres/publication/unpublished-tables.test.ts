@@ -4,9 +4,9 @@ import { expect, test } from "bun:test";
 import type { Catalog, CatalogRequest } from "../../../../src/connector/config/catalog.ts";
 import { completeSource } from "../../../../src/connector/request/complete-connector.ts";
 import { unpublishedWarning } from "../../../../src/source/postgres/publication/unpublished-wording.ts";
-import { logicalReplication } from "../../../support/connector-config.ts";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { logicalReplication } from "../../../support/api/connector-config.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 const replication = { replication_type: { logical_replication: logicalReplication("shop") } };

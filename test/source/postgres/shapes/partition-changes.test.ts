@@ -8,8 +8,8 @@ import {
   rememberPartitions,
   unfitPartition,
 } from "../../../../src/source/postgres/shapes/partition-changes.ts";
-import { relation } from "../../../support/batch-fixture.ts";
 import { usedMs } from "../../../support/processor-time.ts";
+import { relation } from "../../../support/rows/batch-fixture.ts";
 
 const partition = (id: number, change: Partial<Partition> = {}): Partition => ({
   id,

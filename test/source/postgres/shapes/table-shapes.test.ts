@@ -4,9 +4,9 @@ import { expect, test } from "bun:test";
 import { withPartitions } from "../../../../src/source/postgres/catalog/partitions.ts";
 import { selectionOf } from "../../../../src/source/postgres/catalog/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../../src/source/postgres/shapes/table-shapes.ts";
-import { postgresSource } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { emptySourceState } from "../../../support/source-state.ts";
+import { postgresSource } from "../../../support/api/connector-config.ts";
+import { emptySourceState } from "../../../support/pipeline/source-state.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
 test("a rewrite that commits during a read shows neither in the columns nor in the files; only the copy's check detects it", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });

@@ -8,9 +8,9 @@ import { dropSlot } from "../../../../src/source/postgres/slot/slot.ts";
 import { SourceSlot } from "../../../../src/source/postgres/slot/source-slot.ts";
 import { ReplicationClient } from "../../../../src/source/postgres/stream/replication-client.ts";
 import { SourceState } from "../../../../src/source/source-state.ts";
-import { fullConnection } from "../../../support/connector-config.ts";
-import { LiveRun } from "../../../support/live-run.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
+import { fullConnection } from "../../../support/api/connector-config.ts";
+import { LiveRun } from "../../../support/runtime/live-run.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { SlotReached } from "../../../../src/source/postgres/slot/slot-reached.ts";
-import { emptySourceState } from "../../../support/source-state.ts";
+import { emptySourceState } from "../../../support/pipeline/source-state.ts";
 
 const keptAfterMs = 1_000;
 const log = "7/1";

@@ -9,12 +9,12 @@ import { readKeptLog } from "../../../../src/source/postgres/slot/kept-log.ts";
 import { readSlotState } from "../../../../src/source/postgres/slot/slot.ts";
 import { judgeSlot, type SlotState } from "../../../../src/source/postgres/slot/slot-state.ts";
 import { ReplicationClient } from "../../../../src/source/postgres/stream/replication-client.ts";
-import { fullConnection } from "../../../support/connector-config.ts";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { slotRelease } from "../../../support/slot-release.ts";
-import { startStandby } from "../../../support/standby.ts";
-import { TcpProxy } from "../../../support/tcp-proxy.ts";
+import { fullConnection } from "../../../support/api/connector-config.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { slotRelease } from "../../../support/servers/slot-release.ts";
+import { startStandby } from "../../../support/servers/standby.ts";
+import { TcpProxy } from "../../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;

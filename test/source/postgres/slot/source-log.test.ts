@@ -6,9 +6,9 @@ import type { Checkpoint } from "../../../../src/change/checkpoint.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { formatLog, judgeLog, parseTimelineEnds } from "../../../../src/source/postgres/slot/source-log.ts";
-import { PipelineRig } from "../../../support/pipeline-rig.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { keepData, promotable, promote, setBack } from "../../../support/set-back.ts";
+import { PipelineRig } from "../../../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { keepData, promotable, promote, setBack } from "../../../support/servers/set-back.ts";
 
 const settings = { fsync: "off", ...promotable };
 

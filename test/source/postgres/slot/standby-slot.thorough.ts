@@ -7,9 +7,9 @@ import {
   temporarySlotMs,
 } from "../../../../src/source/postgres/slot/consistent-point.ts";
 import type { SlotKind } from "../../../../src/source/postgres/slot/slot.ts";
-import { fullConnection } from "../../../support/connector-config.ts";
-import { PostgresServer } from "../../../support/postgres-server.ts";
-import { startStandby } from "../../../support/standby.ts";
+import { fullConnection } from "../../../support/api/connector-config.ts";
+import { PostgresServer } from "../../../support/servers/postgres-server.ts";
+import { startStandby } from "../../../support/servers/standby.ts";
 
 // Starting servers takes time on a busy machine.
 setDefaultTimeout(120_000);

@@ -15,7 +15,7 @@ import {
   StreamBuffer,
   streamBounds,
 } from "../../../../src/source/postgres/stream/stream-buffer.ts";
-import { postgresSource } from "../../../support/connector-config.ts";
+import { postgresSource } from "../../../support/api/connector-config.ts";
 
 const table = 1;
 
