@@ -5,7 +5,7 @@ import { type AlertSettings, readAlertSettings } from "./alerts/alert-settings.t
 import type { Authentication } from "./api/guards/authentication.ts";
 import { readAuthentication } from "./api/guards/authentication-settings.ts";
 import { egressPolicy } from "./connection/egress.ts";
-import type { SettingReport } from "./connector/service-report.ts";
+import type { SettingReport } from "./connector/service/service-report.ts";
 import { invalidSetting } from "./errors/invalid-input.ts";
 import type { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";

@@ -3,7 +3,7 @@
 
 import { Writable } from "node:stream";
 import pino from "pino";
-import { oneLine, plainLines } from "./cli/text-table.ts";
+import { oneLine, plainLines } from "./cli/text/text-table.ts";
 import { withoutValues } from "./errors/row-in-reason.ts";
 import type { LogLevel } from "./setting-table.ts";
 

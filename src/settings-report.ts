@@ -1,6 +1,6 @@
 // What the API shows of the settings: each with where its value comes from, and never a secret. Pure.
 
-import type { SettingReport } from "./connector/service-report.ts";
+import type { SettingReport } from "./connector/service/service-report.ts";
 import { type ServeFlags, type Setting, settingTable } from "./setting-table.ts";
 
 const hidden = "***";

@@ -1,6 +1,6 @@
 // What was measured of one connector, step by step: what the service has kept, then what is added. Pure.
 
-import type { ConnectorSamples } from "../../src/connector/samples.ts";
+import type { ConnectorSamples } from "../../src/connector/service/samples.ts";
 
 export const measures = ["rows_in", "rows_durable", "bytes_durable", "lag_seconds", "lag_bytes"] as const;
 export type Measure = (typeof measures)[number];

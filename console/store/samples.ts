@@ -1,6 +1,6 @@
 // The last ten minutes of every connector's figures, for the list: what the service has kept, then what is added.
 
-import type { SampleList } from "../../src/connector/samples.ts";
+import type { SampleList } from "../../src/connector/service/samples.ts";
 import { type Api, answer } from "../api/client.ts";
 import {
   type Keeping,

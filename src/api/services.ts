@@ -21,13 +21,13 @@ import type {
   ConnectorWithStatus,
   GivenConnector,
 } from "../connector/connector.ts";
-import type { Diagnosis } from "../connector/diagnosis.ts";
 import type { ExplainRequest, Explanation } from "../connector/explanation.ts";
 import type { Parked, ParkedChoice, ParkedList, ParkedPageRequest } from "../connector/parked-message.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
 import type { Precondition } from "../connector/request/precondition.ts";
-import type { SampleList } from "../connector/samples.ts";
-import type { ReplicaList, ServiceReport } from "../connector/service-report.ts";
+import type { Diagnosis } from "../connector/service/diagnosis.ts";
+import type { SampleList } from "../connector/service/samples.ts";
+import type { ReplicaList, ServiceReport } from "../connector/service/service-report.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import type { TableStatus } from "../connector/table-status.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";

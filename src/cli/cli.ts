@@ -17,7 +17,7 @@ import { addParked, addRows } from "./row-commands.ts";
 import { CommandFailure } from "./service-client.ts";
 import { listTables } from "./table-commands.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
-import type { CommandContext } from "./terminal.ts";
+import type { CommandContext } from "./text/terminal.ts";
 
 type FileFlags = CommonFlags & { readonly file?: string };
 

@@ -3,8 +3,8 @@
 import type { Command } from "commander";
 import { bypassProxy } from "./proxy-bypass.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
-import { type CommandContext, ownTerminal } from "./terminal.ts";
-import { plainLines } from "./text-table.ts";
+import { type CommandContext, ownTerminal } from "./text/terminal.ts";
+import { plainLines } from "./text/text-table.ts";
 
 export interface CommonFlags {
   readonly url?: string;

@@ -6,8 +6,8 @@ import type { ConnectorStatus } from "../connector/status.ts";
 import { allConnectors, applyConnectors, connectorPath, named, requireId } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
-import { oneLine, textTable } from "./text-table.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
+import { oneLine, textTable } from "./text/text-table.ts";
 
 const deletionMs = 60_000;
 const pollMs = 200;

@@ -5,8 +5,8 @@ import { scanJson } from "../api/guards/json-scan.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { isJsonObject } from "../connector/request/merge-patch.ts";
 import { readBounded } from "../memory/read-bounded.ts";
-import { lineOfMistake } from "./json-line.ts";
 import { CommandFailure } from "./service-client.ts";
+import { lineOfMistake } from "./text/json-line.ts";
 
 export interface FileConnector {
   readonly id: string;

@@ -1,10 +1,10 @@
 // The `doctor` command: shows what the service has found, or, where no service answers, what can be seen without it.
 
-import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
+import { type Diagnosis, type Finding, fine } from "../connector/service/diagnosis.ts";
 import { examineDisk } from "../doctor/disk-space.ts";
 import { CommandFailure } from "./service-client.ts";
-import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
-import { oneLine } from "./text-table.ts";
+import { type CommandContext, printJson, type Terminal } from "./text/terminal.ts";
+import { oneLine } from "./text/text-table.ts";
 
 /** Throws when something has failed. `dataDirectory` is examined where no service answers. */
 export async function showDiagnoses(

@@ -3,9 +3,9 @@
 import type { ExplainedDelivery, Explanation } from "../connector/explanation.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
-import { parseTableName } from "./table-name.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
-import { oneLine, textTable } from "./text-table.ts";
+import { parseTableName } from "./text/table-name.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
+import { oneLine, textTable } from "./text/text-table.ts";
 
 export async function explainRow(
   { client, terminal, json }: CommandContext,

@@ -6,8 +6,8 @@ import type { ValidateEvent, ValidateTest } from "../connector/validation.ts";
 import { connectorPath, secretsQuery, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
-import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
-import { oneLine, textTable } from "./text-table.ts";
+import { type CommandContext, printJson, type Terminal } from "./text/terminal.ts";
+import { oneLine, textTable } from "./text/text-table.ts";
 
 type Side = "source" | "sink";
 

@@ -4,10 +4,10 @@ import type { GivenConnector } from "../connector/connector.ts";
 import type { Parked, ParkedList, ParkedSelection } from "../connector/parked-message.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
-import { parseTableName } from "./table-name.ts";
 import { requireGoing } from "./task-commands.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
-import { oneLine, textTable } from "./text-table.ts";
+import { parseTableName } from "./text/table-name.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
+import { oneLine, textTable } from "./text/text-table.ts";
 
 /** Between two looks at how many are left. */
 const pollMs = 500;

@@ -3,11 +3,11 @@
 import { type GivenKey, maxReplayKeys } from "../connector/replay.ts";
 import { replayResultOf, type Task } from "../connector/task.ts";
 import { CommandFailure } from "./service-client.ts";
-import { parseTableName } from "./table-name.ts";
 import { tasksPath, untilOver } from "./task-commands.ts";
-import { sentText } from "./task-lines.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
-import { oneLine } from "./text-table.ts";
+import { parseTableName } from "./text/table-name.ts";
+import { sentText } from "./text/task-lines.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
+import { oneLine } from "./text/text-table.ts";
 
 /** Keys without a row that are printed. */
 const maxPrinted = 10;

@@ -2,8 +2,8 @@
 
 import type { TableStatus, TableStatuses } from "../connector/table-status.ts";
 import { connectorPath } from "./apply-connectors.ts";
-import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
-import { oneLine, textTable } from "./text-table.ts";
+import { type CommandContext, printJson, type Terminal } from "./text/terminal.ts";
+import { oneLine, textTable } from "./text/text-table.ts";
 
 export async function listTables(
   { client, terminal, json }: CommandContext,

@@ -4,9 +4,9 @@ import type { GivenConnector } from "../connector/connector.ts";
 import type { Task } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
-import { parseTableName } from "./table-name.ts";
-import { isOver, loggedLine, taskTable, watchedLines } from "./task-lines.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
+import { parseTableName } from "./text/table-name.ts";
+import { isOver, loggedLine, taskTable, watchedLines } from "./text/task-lines.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
 
 const pollMs = 500;
 /** While all tasks wait, how often their connector is looked at. */

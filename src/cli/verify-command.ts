@@ -4,11 +4,11 @@ import type { TableState, TableStatus, TableStatuses } from "../connector/table-
 import { type Task, type VerifySpec, verifyResultOf } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
 import { CommandFailure } from "./service-client.ts";
-import { parseTableName } from "./table-name.ts";
 import { tasksPath, untilOver } from "./task-commands.ts";
-import { foundText } from "./task-lines.ts";
-import { type CommandContext, printJson } from "./terminal.ts";
-import { oneLine } from "./text-table.ts";
+import { parseTableName } from "./text/table-name.ts";
+import { foundText } from "./text/task-lines.ts";
+import { type CommandContext, printJson } from "./text/terminal.ts";
+import { oneLine } from "./text/text-table.ts";
 
 export interface VerifyFlags {
   readonly repair?: string;

@@ -1,7 +1,7 @@
 // Examines the free disk space where the service keeps its state.
 
 import { statfs } from "node:fs/promises";
-import { type Finding, fine } from "../connector/diagnosis.ts";
+import { type Finding, fine } from "../connector/service/diagnosis.ts";
 
 const gigabyte = 1024 ** 3;
 /** The embedded database's WAL alone may take some of it for a moment. */

@@ -1,6 +1,6 @@
 // Findings about the replicas of an installation, and about who holds a connector. Pure.
 
-import { type Finding, fine } from "../connector/diagnosis.ts";
+import { type Finding, fine } from "../connector/service/diagnosis.ts";
 
 /** What there is of a replica, as it was read last. */
 export interface ExaminedReplica {

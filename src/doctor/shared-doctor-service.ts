@@ -2,7 +2,7 @@
 // sends requests to webhooks.
 
 import type { DoctorService } from "../api/services.ts";
-import type { Diagnosis } from "../connector/diagnosis.ts";
+import type { Diagnosis } from "../connector/service/diagnosis.ts";
 
 interface Examination {
   readonly findings: Promise<readonly Diagnosis[]>;

@@ -1,7 +1,7 @@
 // Findings from a connector's own status. Pure.
 
-import { type Finding, fine } from "../connector/diagnosis.ts";
 import type { ParkedTotal } from "../connector/parked-message.ts";
+import { type Finding, fine } from "../connector/service/diagnosis.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import { lossCodes, resumableCodes } from "../errors/error-codes.ts";
 

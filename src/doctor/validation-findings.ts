@@ -1,6 +1,6 @@
 // Findings from the events of a validation. Pure.
 
-import { type Finding, fine } from "../connector/diagnosis.ts";
+import { type Finding, fine } from "../connector/service/diagnosis.ts";
 import type { TestType, ValidateEvent, ValidateTest } from "../connector/validation.ts";
 
 export function validationFindings(about: "source" | "sink", events: readonly ValidateEvent[]): Finding[] {

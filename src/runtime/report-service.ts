@@ -1,7 +1,12 @@
 // Answers the API's requests about the service itself.
 
 import type { ReportService } from "../api/services.ts";
-import type { Replica, ReplicaList, ServiceReport, SettingReport } from "../connector/service-report.ts";
+import type {
+  Replica,
+  ReplicaList,
+  ServiceReport,
+  SettingReport,
+} from "../connector/service/service-report.ts";
 import type { InstallationView, ReplicaView } from "../state/stores/lease-store.ts";
 import type { StatusBoard } from "./status/status-board.ts";
 import type { ThreadWatch } from "./threads/thread-watch.ts";

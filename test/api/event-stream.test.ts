@@ -4,7 +4,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createApp } from "../../src/app.ts";
-import type { ServiceEvent } from "../../src/connector/service-event.ts";
+import type { ServiceEvent } from "../../src/connector/service/service-event.ts";
 import { EventHub } from "../../src/runtime/events/event-hub.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { noAuthentication } from "./api-client.ts";

@@ -13,7 +13,6 @@ import type {
 import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { ConnectorRequest, ConnectorWithStatus, GivenConnector } from "../../src/connector/connector.ts";
 import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
-import { fine } from "../../src/connector/diagnosis.ts";
 import type { ParkedChoice } from "../../src/connector/parked-message.ts";
 import { completeConnector } from "../../src/connector/request/complete-connector.ts";
 import { completeTaskSpec } from "../../src/connector/request/complete-task-spec.ts";
@@ -25,7 +24,8 @@ import {
   resolveSink,
   resolveSource,
 } from "../../src/connector/request/resolve-connector.ts";
-import { stepSeconds } from "../../src/connector/samples.ts";
+import { fine } from "../../src/connector/service/diagnosis.ts";
+import { stepSeconds } from "../../src/connector/service/samples.ts";
 import type { HistoryEntry } from "../../src/connector/status.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {

@@ -5,8 +5,8 @@ import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseConnectors, readConnectors } from "../../src/cli/connector-file.ts";
-import { parseTableName } from "../../src/cli/table-name.ts";
-import { plainLines, textTable } from "../../src/cli/text-table.ts";
+import { parseTableName } from "../../src/cli/text/table-name.ts";
+import { plainLines, textTable } from "../../src/cli/text/text-table.ts";
 
 /** The syntax for a variable's value. */
 const of = (name: string) => `$\{${name}}`;

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { deleteConnector } from "../../src/cli/connector-commands.ts";
 import { ServiceClient } from "../../src/cli/service-client.ts";
-import type { CommandContext } from "../../src/cli/terminal.ts";
+import type { CommandContext } from "../../src/cli/text/terminal.ts";
 
 test("a deletion asks for its connector until it is gone", async () => {
   const requests: string[] = [];

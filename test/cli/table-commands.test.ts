@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { listTables, tableTable } from "../../src/cli/table-commands.ts";
-import type { CommandContext } from "../../src/cli/terminal.ts";
+import type { CommandContext } from "../../src/cli/text/terminal.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
 
 const streaming: TableStatus = {

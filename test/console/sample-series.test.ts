@@ -6,7 +6,7 @@ import {
   windowOf,
   withSamples,
 } from "../../console/connector/sample-series.ts";
-import type { ConnectorSamples } from "../../src/connector/samples.ts";
+import type { ConnectorSamples } from "../../src/connector/service/samples.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z") / 1000;
 

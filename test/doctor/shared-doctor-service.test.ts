@@ -1,7 +1,7 @@
 // Whoever asks while an examination is under way gets what that finds: each one asks sources and sinks.
 
 import { expect, test } from "bun:test";
-import type { Diagnosis } from "../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../src/connector/service/diagnosis.ts";
 import { SharedDoctorService } from "../../src/doctor/shared-doctor-service.ts";
 
 const found: Diagnosis[] = [

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Diagnosis } from "../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../src/connector/service/diagnosis.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/program/compiled-binary.ts";
 import { freeze, letGoOn } from "../support/servers/frozen-server.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Diagnosis } from "../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../src/connector/service/diagnosis.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import type { TableStatus } from "../../src/connector/table-status.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";

@@ -1,6 +1,6 @@
 // The replicas as the table shows them. Pure.
 
-import type { Replica, ReplicaList } from "../../../src/connector/service-report.ts";
+import type { Replica, ReplicaList } from "../../../src/connector/service/service-report.ts";
 
 export interface ReplicaRow {
   readonly replica: Replica;

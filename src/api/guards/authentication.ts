@@ -3,7 +3,7 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
-import type { Access } from "../../connector/session.ts";
+import type { Access } from "../../connector/service/session.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { problemResponse } from "../problem.ts";
 import { isOpenUrl } from "./open-url.ts";

@@ -27,7 +27,6 @@ import {
   ConnectorWithStatusSchema,
   GivenConnectorSchema,
 } from "../../connector/connector.ts";
-import { DiagnosisSchema } from "../../connector/diagnosis.ts";
 import { ExplanationSchema } from "../../connector/explanation.ts";
 import {
   ParkedCountSchema,
@@ -37,15 +36,16 @@ import {
 } from "../../connector/parked-message.ts";
 import { BufferBodySchema, SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
 import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
-import { ConnectorSamplesSchema, SampleListSchema } from "../../connector/samples.ts";
-import { eventSchemas } from "../../connector/service-event.ts";
+import { DiagnosisSchema } from "../../connector/service/diagnosis.ts";
+import { ConnectorSamplesSchema, SampleListSchema } from "../../connector/service/samples.ts";
+import { eventSchemas } from "../../connector/service/service-event.ts";
 import {
   ReplicaListSchema,
   ReplicaSchema,
   ServiceReportSchema,
   SettingReportSchema,
-} from "../../connector/service-report.ts";
-import { SessionSchema } from "../../connector/session.ts";
+} from "../../connector/service/service-report.ts";
+import { SessionSchema } from "../../connector/service/session.ts";
 import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
 import { TableStatusesSchema, TableStatusSchema } from "../../connector/table-status.ts";
 import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";

@@ -4,7 +4,7 @@
 import { unbuiltSinkKinds } from "../../connector/config/sink-config.ts";
 import { unbuiltSourceKinds } from "../../connector/config/source-config.ts";
 import { unbuiltFeatures } from "../../connector/request/unbuilt-features.ts";
-import { eventSchemas } from "../../connector/service-event.ts";
+import { eventSchemas } from "../../connector/service/service-event.ts";
 import { maxBodyBytes } from "../guards/json-body.ts";
 import { eventStreamExample, requestExamples } from "./examples.ts";
 import { textRule, withRules } from "./openapi-rules.ts";

@@ -2,7 +2,7 @@
 // for it is bounded.
 
 import type { EventFollower, EventService, FollowedEvent } from "../../api/services.ts";
-import type { ServiceEvent } from "../../connector/service-event.ts";
+import type { ServiceEvent } from "../../connector/service/service-event.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { ClientQueue, type QueueBounds } from "./client-queue.ts";
 import type { NumberedEvent } from "./event-buffer.ts";

@@ -1,7 +1,7 @@
 // Decides what of all that happens is an event: what changes somebody's picture of a connector, a task or a replica, and not each
 // measurement of its progress.
 
-import type { ServiceEvent } from "../../connector/service-event.ts";
+import type { ServiceEvent } from "../../connector/service/service-event.ts";
 import type { ConnectorStatus, SetAsideTable, Status } from "../../connector/status.ts";
 import type { Task } from "../../connector/task.ts";
 import type { ReplicaView } from "../../state/stores/lease-store.ts";

@@ -1,6 +1,6 @@
 // Reads what other replicas report of the connectors that they hold, twice a second while there are other replicas.
 
-import { parseRunReport, parseTables } from "../../connector/run-report.ts";
+import { parseRunReport, parseTables } from "../../connector/service/run-report.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Log } from "../../log.ts";
 import type { StoredReport } from "../../state/stores/report-store.ts";

@@ -2,7 +2,7 @@
 // It looks at all of them twice a second, and at those whose status changes at once; what is new goes out in one statement.
 // While the state is away nothing gathers: the next look has the newest of each.
 
-import type { RunReport } from "../../connector/run-report.ts";
+import type { RunReport } from "../../connector/service/run-report.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Log } from "../../log.ts";
 import type { NewReport } from "../../state/stores/report-store.ts";

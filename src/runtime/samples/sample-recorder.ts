@@ -1,8 +1,8 @@
 // Takes a sample of each connector at each step. Decides what was added in the step, and what cannot be known. The
 // clocks are arguments; sample-service.ts has the timer.
 
-import type { Reading } from "../../connector/run-report.ts";
-import { type ConnectorSamples, stepSeconds } from "../../connector/samples.ts";
+import type { Reading } from "../../connector/service/run-report.ts";
+import { type ConnectorSamples, stepSeconds } from "../../connector/service/samples.ts";
 import { type Sample, SampleRing } from "./sample-ring.ts";
 
 export const stepMs = stepSeconds * 1_000;

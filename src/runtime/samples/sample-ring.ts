@@ -1,7 +1,7 @@
 // One connector's samples of the last hour, in memory that is taken once: five series of 720 numbers of four bytes are
 // 14 kB. Pure: the steps are told by their number, which is the time divided by the step's length.
 
-import { type ConnectorSamples, stepSeconds } from "../../connector/samples.ts";
+import { type ConnectorSamples, stepSeconds } from "../../connector/service/samples.ts";
 
 export const ringSteps = 3_600 / stepSeconds;
 

@@ -1,8 +1,8 @@
 // Has a sample taken at the end of each step, and answers the API's requests for them.
 
 import type { SampleService } from "../../api/services.ts";
-import type { Reading } from "../../connector/run-report.ts";
-import { type SampleList, stepSeconds } from "../../connector/samples.ts";
+import type { Reading } from "../../connector/service/run-report.ts";
+import { type SampleList, stepSeconds } from "../../connector/service/samples.ts";
 import type { State } from "../../state/open-state.ts";
 import type { StatusWatch } from "../status/status-watch.ts";
 import { SampleRecorder, stepMs } from "./sample-recorder.ts";

@@ -1,6 +1,6 @@
 // How many tables a connector copies, and how many wait for that. Pure.
 
-import type { CopyLoad } from "../../connector/run-report.ts";
+import type { CopyLoad } from "../../connector/service/run-report.ts";
 import type { Status } from "../../connector/status.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 

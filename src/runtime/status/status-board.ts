@@ -1,6 +1,6 @@
 // The current status of each connector, and the history of its statuses. Whoever reports a status decides it.
 
-import type { CopyLoad } from "../../connector/run-report.ts";
+import type { CopyLoad } from "../../connector/service/run-report.ts";
 import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import { stands } from "../../connector/status.ts";
 import type { Term } from "../../connector/term.ts";

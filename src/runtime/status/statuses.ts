@@ -1,7 +1,12 @@
 // What the API shows of connectors' runs, wherever they are: by this replica's status board where it holds the connector,
 // else by what the replica that does has reported last.
 
-import { type CopyLoad, type Reading, type RunReport, reportForm } from "../../connector/run-report.ts";
+import {
+  type CopyLoad,
+  type Reading,
+  type RunReport,
+  reportForm,
+} from "../../connector/service/run-report.ts";
 import type { ConnectorStatus } from "../../connector/status.ts";
 import type { TableStatus } from "../../connector/table-status.ts";
 import type { Supervisor } from "../supervisor.ts";

@@ -10,7 +10,7 @@ import type { CopyChunk, CopySink, TableCopy } from "../copy-sink.ts";
 import type { PreparedTables, Sink } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
 import type { VerifySink } from "../verify-sink.ts";
-import { keepFields } from "./copy-fields.ts";
+import { keepFields } from "./copy-in/copy-fields.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 import { requireSameTypes } from "./types/shared-type-name.ts";
 

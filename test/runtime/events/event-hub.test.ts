@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import type { EventFollower, FollowedEvent } from "../../../src/api/services.ts";
-import type { ServiceEvent } from "../../../src/connector/service-event.ts";
+import type { ServiceEvent } from "../../../src/connector/service/service-event.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { EventHub } from "../../../src/runtime/events/event-hub.ts";
 

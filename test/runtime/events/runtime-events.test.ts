@@ -1,7 +1,7 @@
 // What of all that happens becomes an event.
 
 import { expect, test } from "bun:test";
-import type { ServiceEvent } from "../../../src/connector/service-event.ts";
+import type { ServiceEvent } from "../../../src/connector/service/service-event.ts";
 import type { Status } from "../../../src/connector/status.ts";
 import type { Task } from "../../../src/connector/task.ts";
 import { createLog } from "../../../src/log.ts";

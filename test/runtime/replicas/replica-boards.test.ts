@@ -1,7 +1,7 @@
 // Two replicas over one table of reports: what one runs, the other shows and tells.
 
 import { expect, test } from "bun:test";
-import type { ServiceEvent } from "../../../src/connector/service-event.ts";
+import type { ServiceEvent } from "../../../src/connector/service/service-event.ts";
 import type { Status } from "../../../src/connector/status.ts";
 import { createLog } from "../../../src/log.ts";
 import type { EventHub } from "../../../src/runtime/events/event-hub.ts";

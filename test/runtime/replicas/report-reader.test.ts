@@ -1,7 +1,7 @@
 // What a replica knows of connectors that others hold.
 
 import { expect, test } from "bun:test";
-import type { RunReport } from "../../../src/connector/run-report.ts";
+import type { RunReport } from "../../../src/connector/service/run-report.ts";
 import { ReportReader } from "../../../src/runtime/replicas/report-reader.ts";
 import type { StoredReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

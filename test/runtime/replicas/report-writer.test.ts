@@ -1,7 +1,7 @@
 // What a holder writes for the others, and when.
 
 import { expect, test } from "bun:test";
-import type { RunReport } from "../../../src/connector/run-report.ts";
+import type { RunReport } from "../../../src/connector/service/run-report.ts";
 import { ReportWriter } from "../../../src/runtime/replicas/report-writer.ts";
 import type { NewReport } from "../../../src/state/stores/report-store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

@@ -1,7 +1,7 @@
 // Samples of the last hour: what was added in each step, and null where nothing can be known.
 
 import { expect, test } from "bun:test";
-import type { Reading } from "../../../src/connector/run-report.ts";
+import type { Reading } from "../../../src/connector/service/run-report.ts";
 import { SampleRecorder, stepMs } from "../../../src/runtime/samples/sample-recorder.ts";
 
 const reading = (rowsIn: number, change: Partial<Reading> = {}): Reading => ({

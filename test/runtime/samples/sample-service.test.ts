@@ -1,7 +1,7 @@
 // Which samples the API gets, from a service whose clock runs a step with each sample.
 
 import { expect, test } from "bun:test";
-import type { Reading } from "../../../src/connector/run-report.ts";
+import type { Reading } from "../../../src/connector/service/run-report.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { LiveSampleService } from "../../../src/runtime/samples/sample-service.ts";
 import type { ConnectorStore } from "../../../src/state/stores/connector-store.ts";

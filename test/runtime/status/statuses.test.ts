@@ -1,7 +1,7 @@
 // What is shown of runs here and elsewhere.
 
 import { expect, test } from "bun:test";
-import type { RunReport } from "../../../src/connector/run-report.ts";
+import type { RunReport } from "../../../src/connector/service/run-report.ts";
 import type { Status } from "../../../src/connector/status.ts";
 import { createLog } from "../../../src/log.ts";
 import { StatusBoard } from "../../../src/runtime/status/status-board.ts";

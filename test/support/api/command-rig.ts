@@ -1,7 +1,7 @@
 // A command over answers that a test makes up: what it asks for, and what it prints.
 
 import { ServiceClient } from "../../../src/cli/service-client.ts";
-import type { CommandContext } from "../../../src/cli/terminal.ts";
+import type { CommandContext } from "../../../src/cli/text/terminal.ts";
 
 /** `call`: its method and its path, without what all paths begin with. */
 export interface AskedRequest {

@@ -1,7 +1,7 @@
 // Connectors of a staged service, and how they change.
 
 import type { GivenConnector } from "../../../src/connector/connector.ts";
-import { type SampleList, stepSeconds } from "../../../src/connector/samples.ts";
+import { type SampleList, stepSeconds } from "../../../src/connector/service/samples.ts";
 import type { ConnectorStatus } from "../../../src/connector/status.ts";
 import type { Stage } from "./staged-service.ts";
 

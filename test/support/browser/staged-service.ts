@@ -2,7 +2,7 @@
 // to in a test, as a thousand connectors that all change several times a second, or a proxy that keeps the events back.
 
 import type { GivenConnector } from "../../../src/connector/connector.ts";
-import type { SampleList } from "../../../src/connector/samples.ts";
+import type { SampleList } from "../../../src/connector/service/samples.ts";
 
 /** What is answered from memory. */
 export interface Stage {

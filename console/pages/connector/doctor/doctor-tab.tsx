@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { GivenConnector } from "../../../../src/connector/connector.ts";
-import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../../../src/connector/service/diagnosis.ts";
 import { answer } from "../../../api/client.ts";
 import { sinkKind } from "../../../connector/endpoints.ts";
 import { Reason } from "../../../connector/reason.tsx";

@@ -1,6 +1,6 @@
 // What the doctor found, in the order in which one reads it. Pure.
 
-import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../../../src/connector/service/diagnosis.ts";
 import type { Tone } from "../../../connector/condition.ts";
 import { plural } from "../../../text/numbers.ts";
 

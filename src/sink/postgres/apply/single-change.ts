@@ -10,10 +10,10 @@ import { isOldWhole, newTuple, type TupleRef, unchangedColumns } from "../../../
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { recordMove } from "../copy/touch-recorder.ts";
+import { copyBody } from "../copy-in/copy-body.ts";
 import { RowsMissing } from "../refusals/rows-missing.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
-import { copyBody } from "./copy-body.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { longValueBytes } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";

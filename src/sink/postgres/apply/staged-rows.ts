@@ -2,8 +2,8 @@
 // statements. If the staging table has no room for a group column, the groups are copied there one after the other.
 
 import type { TupleRef } from "../../../change/tuple.ts";
-import { type CopyBody, copyBody } from "./copy-body.ts";
-import { copyIn } from "./copy-in.ts";
+import { type CopyBody, copyBody } from "../copy-in/copy-body.ts";
+import { copyIn } from "../copy-in/copy-in.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { copyToStagingSql, createStagingSql, inGroups } from "./staging.ts";

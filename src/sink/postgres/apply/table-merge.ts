@@ -4,9 +4,9 @@
 import { qualifiedName } from "../../../change/relation.ts";
 import { keyOnlyTuple, type TupleRef } from "../../../change/tuple.ts";
 import { recordNetChanges } from "../copy/touch-recorder.ts";
+import { type CopyBody, copyBody } from "../copy-in/copy-body.ts";
+import { copyIn } from "../copy-in/copy-in.ts";
 import { RowsMissing } from "../refusals/rows-missing.ts";
-import { type CopyBody, copyBody } from "./copy-body.ts";
-import { copyIn } from "./copy-in.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { InsertRuns, NetChanges } from "./net-changes.ts";
 import { outOfDate, type PreparedTable } from "./prepared-table.ts";

@@ -5,13 +5,13 @@ import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
-import { keyNumbers } from "../schema/key-migration.ts";
+import { keyNumbers } from "../schema/migration/key-migration.ts";
 import {
   type FollowedColumn,
   type FollowedShape,
   followedColumns,
   keptColumns,
-} from "../schema/table-migration.ts";
+} from "../schema/migration/table-migration.ts";
 import type { TargetTable } from "../schema/target-table.ts";
 
 export interface ShapeRecord extends FollowedShape {

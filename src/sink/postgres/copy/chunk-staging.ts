@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { copyIn } from "../apply/copy-in.ts";
+import { copyIn } from "../copy-in/copy-in.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { type ChunkTarget, differingSql, recordSeenSql } from "./chunk-sql.ts";
 

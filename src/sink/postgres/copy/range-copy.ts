@@ -11,7 +11,6 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { CopyChunk, CopyMode, TellPhase } from "../../copy-sink.ts";
-import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
 import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import {
@@ -22,6 +21,7 @@ import {
   recordRange,
   sideFingerprint,
 } from "../bookkeeping/copy-records.ts";
+import { copyIn } from "../copy-in/copy-in.ts";
 import { withRefusedKey } from "../refusals/refused-key.ts";
 import { addKey, addKeyOf, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";

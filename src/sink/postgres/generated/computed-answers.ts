@@ -9,7 +9,11 @@ import { columnLocaleSql } from "../../../connection/column-locale.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { serverVersion } from "../../../connection/server-version.ts";
 import type { ShapeLedger } from "../bookkeeping/shape-ledger.ts";
-import { type FollowedShape, isAllowed, type MigrationStrategy } from "../schema/table-migration.ts";
+import {
+  type FollowedShape,
+  isAllowed,
+  type MigrationStrategy,
+} from "../schema/migration/table-migration.ts";
 import { resolveTypes } from "../schema/table-schema.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTables, type TargetTable } from "../schema/target-table.ts";

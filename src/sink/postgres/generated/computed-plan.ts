@@ -2,7 +2,7 @@
 // made anew wherever columns may be added. Pure.
 
 import type { GeneratedColumn, Relation, TableShape } from "../../../change/relation.ts";
-import { isAllowed, type MigrationStrategy, type TableChange } from "../schema/table-migration.ts";
+import { isAllowed, type MigrationStrategy, type TableChange } from "../schema/migration/table-migration.ts";
 import type { TargetColumn, TargetTable } from "../schema/target-table.ts";
 import type { OwnComputed } from "./computed-column.ts";
 

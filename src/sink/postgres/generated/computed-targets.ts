@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { ComputedColumns } from "../../../change/computed-columns.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import { isFollowed, type ShapeLedger } from "../bookkeeping/shape-ledger.ts";
-import type { MigrationStrategy } from "../schema/table-migration.ts";
+import type { MigrationStrategy } from "../schema/migration/table-migration.ts";
 import type { TargetCatalog } from "../schema/target-catalog.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";

@@ -4,7 +4,7 @@ import { type Client, escapeIdentifier } from "pg";
 import { type GeneratedColumn, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import type { MigrationStrategy } from "../schema/table-migration.ts";
+import type { MigrationStrategy } from "../schema/migration/table-migration.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import type { TargetTable } from "../schema/target-table.ts";
 import { computedCommentSql, computedSql } from "./computed-column.ts";

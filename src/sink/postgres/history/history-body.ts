@@ -5,11 +5,11 @@ import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/c
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
-import { CopyChunks, passedBytes } from "../apply/copy-chunks.ts";
-import { writeTextValues } from "../apply/copy-escapes.ts";
-import { binaryHeader, binaryTrailer } from "../apply/copy-in.ts";
 import { readInt32 } from "../apply/key-index.ts";
-import { largeTextRow } from "../apply/large-text-row.ts";
+import { CopyChunks, passedBytes } from "../copy-in/copy-chunks.ts";
+import { writeTextValues } from "../copy-in/copy-escapes.ts";
+import { binaryHeader, binaryTrailer } from "../copy-in/copy-in.ts";
+import { largeTextRow } from "../copy-in/large-text-row.ts";
 
 /** A transaction, as its rows name it. */
 export interface HistoryPlace {

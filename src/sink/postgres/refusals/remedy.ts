@@ -3,8 +3,8 @@
 import { DatabaseError } from "pg";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { nullRefused } from "../schema/migration-sql.ts";
-import { isAllowed } from "../schema/table-migration.ts";
+import { nullRefused } from "../schema/migration/migration-sql.ts";
+import { isAllowed } from "../schema/migration/table-migration.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 

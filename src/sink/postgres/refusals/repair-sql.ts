@@ -4,9 +4,9 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { Column } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { nameBefore } from "../schema/column-dependents.ts";
-import { migrationSql } from "../schema/migration-sql.ts";
-import type { TableChange } from "../schema/table-migration.ts";
+import { nameBefore } from "../schema/migration/column-dependents.ts";
+import { migrationSql } from "../schema/migration/migration-sql.ts";
+import type { TableChange } from "../schema/migration/table-migration.ts";
 import { resolveTypes } from "../schema/table-schema.ts";
 import type { TargetColumn, TargetTable } from "../schema/target-table.ts";
 import { holdsAll, type TypeDifference } from "../types/type-differences.ts";

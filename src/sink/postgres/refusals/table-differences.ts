@@ -4,7 +4,7 @@
 import { escapeIdentifier } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import type { TableChange } from "../schema/table-migration.ts";
+import type { TableChange } from "../schema/migration/table-migration.ts";
 import type { TargetColumn, TargetTable } from "../schema/target-table.ts";
 import {
   columnsThatCannotHold,

@@ -3,7 +3,7 @@
 
 import type { Client } from "pg";
 import type { Relation } from "../../../change/relation.ts";
-import { copyIn } from "../apply/copy-in.ts";
+import { copyIn } from "../copy-in/copy-in.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import { isRefusal, shownKey } from "./refused-row.ts";
 import { CopyRowRefused, lineOf } from "./refused-rows.ts";

@@ -1,7 +1,7 @@
 // Decides whether a target takes the source's binary values as they are, now or after it was altered. Pure.
 
 import type { Column, Relation } from "../../../change/relation.ts";
-import type { TableChange } from "./table-migration.ts";
+import type { TableChange } from "./migration/table-migration.ts";
 import type { TargetTable } from "./target-table.ts";
 
 /**

@@ -4,7 +4,7 @@ import type { Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { hasSameKey, isFollowed, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
-import { type FollowedColumn, followedColumns } from "./table-migration.ts";
+import { type FollowedColumn, followedColumns } from "./migration/table-migration.ts";
 
 /**
  * Whether the target follows the relation's shape. A guessed relation counts only if the source's table still has that shape, and a copy did

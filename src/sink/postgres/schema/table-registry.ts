@@ -22,14 +22,20 @@ import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { holdsOldLabels } from "../types/old-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
-import { inOrder } from "./key-migration.ts";
-import { type CheckedTable, checkMigrations } from "./migration-check.ts";
-import { conversionRefused } from "./migration-sql.ts";
+import { inOrder } from "./migration/key-migration.ts";
+import { type CheckedTable, checkMigrations } from "./migration/migration-check.ts";
+import { conversionRefused } from "./migration/migration-sql.ts";
+import { ownValuesMissing } from "./migration/shared-migration.ts";
+import {
+  areRowsUnfit,
+  dropNotNull,
+  emptyingSql,
+  fitTable,
+  isConversionRefused,
+} from "./migration/table-fit.ts";
+import { hasLostColumn } from "./migration/table-migration.ts";
 import { changesFromBefore, columnsGuessed, hasAllOf, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
-import { ownValuesMissing } from "./shared-migration.ts";
 import { StagingNames } from "./staging-names.ts";
-import { areRowsUnfit, dropNotNull, emptyingSql, fitTable, isConversionRefused } from "./table-fit.ts";
-import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, addKeyOf, createTable } from "./table-schema.ts";
 import { TargetCatalog } from "./target-catalog.ts";

@@ -5,7 +5,7 @@ import { type Column, isIdentified, keyNames, type TableShape } from "../../../c
 import { BinaryLayouts, firstUnpinnedOid } from "../../../connection/binary-layout.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { computedCommentSql, computedSql } from "../generated/computed-column.ts";
-import type { AddKey } from "./key-migration.ts";
+import type { AddKey } from "./migration/key-migration.ts";
 import { nameTaken } from "./taken-name.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
 import { ownKeyComment } from "./target-table.ts";

@@ -7,7 +7,7 @@ import { type Column, qualifiedName, type Relation, type TableShape } from "../.
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import { takesBinary } from "./binary-fit.ts";
-import { planMigration } from "./table-migration.ts";
+import { planMigration } from "./migration/table-migration.ts";
 import { rankByReferences } from "./table-order.ts";
 import { columnsThatFit, createSchemas } from "./table-schema.ts";
 import type { TargetNaming } from "./target-naming.ts";

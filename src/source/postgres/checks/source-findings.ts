@@ -5,7 +5,7 @@ import { parseLsn, zeroLsn } from "../../../change/lsn.ts";
 import { withPostgres } from "../../../connection/postgres-client.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import { slotName } from "../../../connector/connector-id.ts";
-import { type Finding, fine } from "../../../connector/diagnosis.ts";
+import { type Finding, fine } from "../../../connector/service/diagnosis.ts";
 import { lossCodes, resumableCodes } from "../../../errors/error-codes.ts";
 import type { KeptLog } from "../../source.ts";
 import { examineKeptLog } from "../slot/kept-log.ts";

@@ -21,7 +21,7 @@ import {
   taskTone,
   withTask,
 } from "../../../../console/pages/connector/tasks/task-words.ts";
-import type { Diagnosis } from "../../../../src/connector/diagnosis.ts";
+import type { Diagnosis } from "../../../../src/connector/service/diagnosis.ts";
 import type { HistoryEntry } from "../../../../src/connector/status.ts";
 import type { TableState, TableStatus } from "../../../../src/connector/table-status.ts";
 import type { Task } from "../../../../src/connector/task.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { snapshotRemedy } from "../../../../console/pages/connector/overview/snapshot-remedy.ts";
 import type { Relation } from "../../../../src/change/relation.ts";
-import { parseTableName } from "../../../../src/cli/table-name.ts";
+import { parseTableName } from "../../../../src/cli/text/table-name.ts";
 import { silentChangeWarning } from "../../../../src/source/postgres/shapes/column-changes.ts";
 import { movedRowsWarning } from "../../../../src/source/postgres/shapes/partition-changes.ts";
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { replicaRows } from "../../../../console/pages/service/replica-rows.ts";
-import type { Replica } from "../../../../src/connector/service-report.ts";
+import type { Replica } from "../../../../src/connector/service/service-report.ts";
 
 const replica = (id: string, change: Partial<Replica> = {}): Replica => ({
   id,

@@ -1,6 +1,6 @@
 // Where a command writes its output, and its warnings.
 
-import type { ServiceClient } from "./service-client.ts";
+import type { ServiceClient } from "../service-client.ts";
 import { plainLines } from "./text-table.ts";
 
 export interface Terminal {

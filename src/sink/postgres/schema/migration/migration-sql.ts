@@ -2,13 +2,13 @@
 // https://www.postgresql.org/docs/current/sql-altertable.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { qualifiedName } from "../../../change/relation.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
-import { MigrationRefused, notAllowed } from "../refusals/migration-refused.ts";
+import { qualifiedName } from "../../../../change/relation.ts";
+import { sqlName } from "../../../../connection/sql-name.ts";
+import { MigrationRefused, notAllowed } from "../../refusals/migration-refused.ts";
+import { addKeySql, resolveTypes } from "../table-schema.ts";
+import type { TargetName } from "../target-name.ts";
 import type { AddKey } from "./key-migration.ts";
 import type { TableChange } from "./table-migration.ts";
-import { addKeySql, resolveTypes } from "./table-schema.ts";
-import type { TargetName } from "./target-name.ts";
 
 /** The statements for each change, without semicolons. `isEmpty`: no row must be converted. */
 export async function migrationSql(

@@ -5,9 +5,9 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
 import { Value } from "@sinclair/typebox/value";
-import { nullable } from "./request/schema-forms.ts";
-import { ConnectorStatusSchema } from "./status.ts";
-import { type TableStatus, TableStatusSchema } from "./table-status.ts";
+import { nullable } from "../request/schema-forms.ts";
+import { ConnectorStatusSchema } from "../status.ts";
+import { type TableStatus, TableStatusSchema } from "../table-status.ts";
 
 /** The form of reports. A replica that does not know a form takes no notice of the report. */
 export const reportForm = 1;

@@ -1,8 +1,8 @@
 // Formats tasks as lines of text, for a list and for watching. Pure.
 
-import type { ReplayResult } from "../connector/replay.ts";
-import { replayResultOf, type Task, verifyResultOf } from "../connector/task.ts";
-import type { VerifyResult } from "../connector/verification.ts";
+import type { ReplayResult } from "../../connector/replay.ts";
+import { replayResultOf, type Task, verifyResultOf } from "../../connector/task.ts";
+import type { VerifyResult } from "../../connector/verification.ts";
 import { cut, oneLine, padTo, textTable } from "./text-table.ts";
 
 const barWidth = 20;

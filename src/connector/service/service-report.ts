@@ -1,7 +1,7 @@
 // What the service says about itself: its threads, memory and settings, and the replicas of the installation.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { nullable, oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+import { nullable, oneOf, strictObject, timestamp } from "../request/schema-forms.ts";
 
 export const SettingReportSchema = strictObject(
   {

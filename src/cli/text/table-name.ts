@@ -1,6 +1,6 @@
 // Parses a table's name as people write it: `orders`, `shop.orders`, `"My Schema"."My.Table"`. Pure.
 
-import { CommandFailure } from "./service-client.ts";
+import { CommandFailure } from "../service-client.ts";
 
 const quoted = '"(?:[^"]|"")+"';
 const name = new RegExp(`^(?:(${quoted}|[^".]+)\\.)?(${quoted}|[^".]+)$`);

@@ -1,8 +1,8 @@
 // The lines that show tasks to a user.
 
 import { expect, test } from "bun:test";
-import { loggedLine, watchedLines } from "../../src/cli/task-lines.ts";
-import type { Task } from "../../src/connector/task.ts";
+import { loggedLine, watchedLines } from "../../../src/cli/text/task-lines.ts";
+import type { Task } from "../../../src/connector/task.ts";
 
 const spec = { database: "shop", schema: "public", name: "orders", truncate: false, force_parallel: false };
 const pending: Task = {

@@ -1,8 +1,8 @@
 // Decides how the key that millrace has made at a target changes with the source's key. A key that somebody else has made stays. Pure;
 // migration-sql.ts writes the SQL.
 
-import { isIdentified, keyNames, type Relation } from "../../../change/relation.ts";
-import type { TargetTable, UniqueKey } from "./target-table.ts";
+import { isIdentified, keyNames, type Relation } from "../../../../change/relation.ts";
+import type { TargetTable, UniqueKey } from "../target-table.ts";
 
 export type DropKey = { readonly kind: "drop key"; readonly name: string; readonly isPrimary: boolean };
 export type AddKey = {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import { Client } from "pg";
 import { destroyClient } from "../../../../src/connection/postgres-client.ts";
-import { copyIn } from "../../../../src/sink/postgres/apply/copy-in.ts";
+import { copyIn } from "../../../../src/sink/postgres/copy-in/copy-in.ts";
 import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 import { TcpProxy } from "../../../support/servers/tcp-proxy.ts";
 import { waitFor } from "../../../support/wait-for.ts";

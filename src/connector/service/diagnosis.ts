@@ -1,7 +1,7 @@
 // The findings of an examination of the service or of a connector.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { nullable, oneOf, strictObject } from "./request/schema-forms.ts";
+import { nullable, oneOf, strictObject } from "../request/schema-forms.ts";
 
 export const DiagnosisSchema = strictObject({
   connector: nullable(Type.String({ description: "Null: it is about the service." })),

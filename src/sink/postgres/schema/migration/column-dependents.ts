@@ -3,10 +3,10 @@
 // https://www.postgresql.org/docs/current/catalog-pg-depend.html
 
 import type { Client } from "pg";
-import { qualifiedName } from "../../../change/relation.ts";
-import { MigrationRefused } from "../refusals/migration-refused.ts";
+import { qualifiedName } from "../../../../change/relation.ts";
+import { MigrationRefused } from "../../refusals/migration-refused.ts";
+import type { TargetTable } from "../target-table.ts";
 import type { TableChange } from "./table-migration.ts";
-import type { TargetTable } from "./target-table.ts";
 
 interface Dependent {
   readonly what: string;

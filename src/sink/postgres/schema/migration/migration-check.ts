@@ -1,22 +1,33 @@
 // Checks, without changing anything, whether a target needs a change that the connector may not make.
 
 import type { Client } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
-import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import type { ShapeRecord } from "../bookkeeping/shape-ledger.ts";
-import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
-import { MigrationRefused } from "../refusals/migration-refused.ts";
-import { repairSql } from "../refusals/repair-sql.ts";
+import { qualifiedName, type Relation } from "../../../../change/relation.ts";
+import { sqlName } from "../../../../connection/sql-name.ts";
+import type { PostgresSinkConfig } from "../../../../connector/config/sink-config.ts";
+import type { ShapeRecord } from "../../bookkeeping/shape-ledger.ts";
+import { clearComputed, computedFrom } from "../../generated/computed-plan.ts";
+import { MigrationRefused } from "../../refusals/migration-refused.ts";
+import { repairSql } from "../../refusals/repair-sql.ts";
 import {
   compareColumns,
   describeComputed,
   noDifferences,
   plainColumnSql,
   type TableDifferences,
-} from "../refusals/table-differences.ts";
-import { retypeOf } from "../types/retype.ts";
-import { describeDifferences } from "../types/type-differences.ts";
+} from "../../refusals/table-differences.ts";
+import { retypeOf } from "../../types/retype.ts";
+import { describeDifferences } from "../../types/type-differences.ts";
+import {
+  asideName,
+  exchangeRefused,
+  type OccupyingTarget,
+  occupiedRefused,
+  renameRefused,
+} from "../table-rename.ts";
+import { nameTaken } from "../taken-name.ts";
+import type { TargetName } from "../target-name.ts";
+import type { TargetNaming } from "../target-naming.ts";
+import { readTargetTables, type TargetTable } from "../target-table.ts";
 import { findDependents } from "./column-dependents.ts";
 import {
   allowNullSql,
@@ -27,17 +38,6 @@ import {
 } from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
-import {
-  asideName,
-  exchangeRefused,
-  type OccupyingTarget,
-  occupiedRefused,
-  renameRefused,
-} from "./table-rename.ts";
-import { nameTaken } from "./taken-name.ts";
-import type { TargetName } from "./target-name.ts";
-import type { TargetNaming } from "./target-naming.ts";
-import { readTargetTables, type TargetTable } from "./target-table.ts";
 
 export interface CheckedTable {
   readonly relation: Relation;

@@ -1,14 +1,14 @@
 // Decides which changes of a relation are made to a target that has rows of other source tables too. Pure; table-migration.ts plans the changes.
 
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { retypeOf } from "../types/retype.ts";
+import { qualifiedName, type Relation } from "../../../../change/relation.ts";
+import { retypeOf } from "../../types/retype.ts";
+import type { TargetTable } from "../target-table.ts";
 import {
   type FollowedShape,
   type MigrationStrategy,
   planMigration,
   type TableChange,
 } from "./table-migration.ts";
-import type { TargetTable } from "./target-table.ts";
 
 /**
  * Nothing of a shared target is dropped, and its key stays: if it refuses rows, the error says how to repair it. A column that the source has

@@ -1,7 +1,7 @@
 // Finds the line of a mistake in JSON.
 
 import { expect, test } from "bun:test";
-import { lineOfMistake } from "../../src/cli/json-line.ts";
+import { lineOfMistake } from "../../../src/cli/text/json-line.ts";
 
 test.each([
   [1, ""],

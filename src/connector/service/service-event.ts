@@ -2,9 +2,9 @@
 // endpoints would otherwise have to poll for.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { oneOf, strictObject } from "./request/schema-forms.ts";
-import { ConnectorStatusSchema } from "./status.ts";
-import { TaskSchema } from "./task.ts";
+import { oneOf, strictObject } from "../request/schema-forms.ts";
+import { ConnectorStatusSchema } from "../status.ts";
+import { TaskSchema } from "../task.ts";
 
 const connectorId = Type.String({ description: "Id of the connector." });
 

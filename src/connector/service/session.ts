@@ -1,7 +1,7 @@
 // What the caller of the API may do. Pure.
 
 import type { Static } from "@sinclair/typebox";
-import { oneOf, strictObject } from "./request/schema-forms.ts";
+import { oneOf, strictObject } from "../request/schema-forms.ts";
 
 export const SessionSchema = strictObject(
   { access: oneOf(["Full", "Read"]) },

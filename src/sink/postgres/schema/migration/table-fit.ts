@@ -1,22 +1,22 @@
 // Alters a target so that it takes a relation's rows, as far as the connector's migration strategy allows.
 
 import { type Client, escapeIdentifier } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { sqlStateOf } from "../../../connection/postgres-failure.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
-import { sqlState } from "../../../connection/sql-state.ts";
-import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { MillraceError } from "../../../errors/millrace-error.ts";
-import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
-import { clearSql } from "../generated/make-computed.ts";
-import { columnsComputed, computedRefused } from "../refusals/table-differences.ts";
+import { qualifiedName, type Relation } from "../../../../change/relation.ts";
+import { sqlStateOf } from "../../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../../connection/sql-name.ts";
+import { sqlState } from "../../../../connection/sql-state.ts";
+import type { PostgresSinkConfig } from "../../../../connector/config/sink-config.ts";
+import { MillraceError } from "../../../../errors/millrace-error.ts";
+import { clearComputed, computedFrom } from "../../generated/computed-plan.ts";
+import { clearSql } from "../../generated/make-computed.ts";
+import { columnsComputed, computedRefused } from "../../refusals/table-differences.ts";
+import type { TargetName } from "../target-name.ts";
+import type { TargetTable } from "../target-table.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { historyInTheWay, migrationRefused, migrationSql } from "./migration-sql.ts";
 import { changesOfOthers, changesOfShared } from "./shared-migration.ts";
 import { type FollowedShape, fitsByName, planMigration, refusedChanges } from "./table-migration.ts";
-import type { TargetName } from "./target-name.ts";
-import type { TargetTable } from "./target-table.ts";
 
 export interface Fitted {
   readonly isChanged: boolean;

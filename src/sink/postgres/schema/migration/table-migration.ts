@@ -2,13 +2,13 @@
 // else the rows need. Columns are identified by the source's numbers, so that a renamed one keeps its values. Pure; migration-sql.ts writes
 // the SQL.
 
-import { type Column, type Relation, rowHashColumn } from "../../../change/relation.ts";
-import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { isReplacedType } from "../types/replaced-type.ts";
-import { type Retype, retypeOf } from "../types/retype.ts";
-import { mayHoldValuesOf } from "../types/type-family.ts";
+import { type Column, type Relation, rowHashColumn } from "../../../../change/relation.ts";
+import type { PostgresSinkConfig } from "../../../../connector/config/sink-config.ts";
+import { isReplacedType } from "../../types/replaced-type.ts";
+import { type Retype, retypeOf } from "../../types/retype.ts";
+import { mayHoldValuesOf } from "../../types/type-family.ts";
+import type { TargetColumn, TargetTable } from "../target-table.ts";
 import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
-import type { TargetColumn, TargetTable } from "./target-table.ts";
 
 /** A column that the target follows. */
 export interface FollowedColumn {

@@ -1,7 +1,7 @@
 // Writes values as COPY's text form has them: tabs between them, \N for a null, and some bytes behind a backslash.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
-import { readInt32 } from "./key-index.ts";
+import { readInt32 } from "../apply/key-index.ts";
 
 const tab = 0x09;
 const backslash = 0x5c;

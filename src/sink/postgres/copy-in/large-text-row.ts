@@ -4,8 +4,8 @@
 import { hexDigits, isPacked, storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
 import { GcPacer } from "../../../memory/gc-pacer.ts";
+import { readInt32 } from "../apply/key-index.ts";
 import { copyEscapes } from "./copy-escapes.ts";
-import { readInt32 } from "./key-index.ts";
 
 const partBytes = 64 * 1024;
 const backslash = 0x5c;

@@ -4,10 +4,10 @@
 import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
+import { readInt32 } from "../apply/key-index.ts";
 import { CopyChunks, passedBytes } from "./copy-chunks.ts";
 import { writeTextValues } from "./copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "./copy-in.ts";
-import { readInt32 } from "./key-index.ts";
 import { largeTextRow } from "./large-text-row.ts";
 
 export interface CopyBody {

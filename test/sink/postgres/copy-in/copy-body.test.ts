@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { copyBody } from "../../../../src/sink/postgres/apply/copy-body.ts";
-import { binaryHeader, binaryTrailer } from "../../../../src/sink/postgres/apply/copy-in.ts";
+import { copyBody } from "../../../../src/sink/postgres/copy-in/copy-body.ts";
+import { binaryHeader, binaryTrailer } from "../../../../src/sink/postgres/copy-in/copy-in.ts";
 
 /** A tuple of one value, between other bytes. */
 function tuple(length: number, fill: number) {

@@ -1,7 +1,7 @@
 // What was measured of connectors in the last hour, as `GET /api/v1/samples` tells it.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { nullable, strictObject, timestamp } from "./request/schema-forms.ts";
+import { nullable, strictObject, timestamp } from "../request/schema-forms.ts";
 
 /** From one sample to the next. */
 export const stepSeconds = 5;

@@ -1,7 +1,7 @@
 // Reports between replicas of two versions: what is understood of one, and which are as if they were not there.
 
 import { expect, test } from "bun:test";
-import { parseRunReport, parseTables, type RunReport } from "../../src/connector/run-report.ts";
+import { parseRunReport, parseTables, type RunReport } from "../../../src/connector/service/run-report.ts";
 
 const report: RunReport = {
   form: 1,
