@@ -1,5 +1,5 @@
 // What a kind of sink has to bring to be held to the contract of src/sink/sink.ts: a target that can be read, and that can be told to
-// misbehave, and one life of the service after the other over it. A kind has a file of its own, and a line in contract-kinds.ts.
+// misbehave, and one life of the service after the other over it. A kind has a file of its own, and a line in kinds.ts.
 
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import type { Lsn } from "../../../src/change/lsn.ts";
