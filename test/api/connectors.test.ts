@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { usedMs } from "../support/processor-time.ts";
 import { testRootCertificate } from "../support/servers/tls-certificates.ts";
 import {
   type ApiClient,
@@ -201,9 +202,9 @@ describe("reading", () => {
       api.services.stored.set(`c${index}`, { ...one, given: { ...one.given, id: `c${index}` } });
     }
     await api.call("GET", "/api/v1/connectors");
-    const startedAt = performance.now();
+    const began = usedMs();
     expect((await api.call("GET", "/api/v1/connectors")).body.connectors).toHaveLength(1001);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(usedMs() - began).toBeLessThan(2_000);
   });
 });
 

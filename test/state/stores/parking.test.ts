@@ -227,9 +227,9 @@ for (const kind of databaseKinds) {
       await Bun.sleep(20);
       const before = new Date().toISOString();
       await parkAll(2_000);
-      const began = performance.now();
+      const began = over.usedMs();
       expect(await state.parked.discard("bulk", { before }, "ann")).toBe(2_000);
-      expect(performance.now() - began).toBeLessThan(3_000);
+      expect(over.usedMs() - began).toBeLessThan(3_000);
       expect((await look()).wanted.length).toBe(2_000);
     });
 
@@ -255,11 +255,11 @@ for (const kind of databaseKinds) {
           false, 1, 26, i, i, false, now(), '[]', now(), false from generate_series(1, 10000) i`);
       const messages = Array.from({ length: 200 }, (_, n) => message(20_000 + n));
       const ids = messages.map(({ id }) => id);
-      const began = performance.now();
+      const began = over.usedMs();
       await park(...messages);
       await park(message(30_000, { replaces: idOf(7) }), message(30_001, { replaces: idOf(8) }));
       await state.parking.answer("beside", { kind: "delivered", ids }, null);
-      expect(performance.now() - began).toBeLessThan(1_000);
+      expect(over.usedMs() - began).toBeLessThan(1_000);
       expect((await state.parked.totals(null)).get("beside")?.messages).toBe(10_000);
     });
 

@@ -254,9 +254,9 @@ for (const kind of databaseKinds) {
       }
       await found(1);
       for (const id of [17, 499_999, 999_999, 2_000_000]) {
-        const beganMs = performance.now();
+        const beganMs = over.usedMs();
         expect(await found(id)).toBe(id < 1_000_000 ? 1 : 0);
-        expect(performance.now() - beganMs).toBeLessThan(1_000);
+        expect(over.usedMs() - beganMs).toBeLessThan(1_000);
       }
     });
   });

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openState, type State } from "../../../src/state/open-state.ts";
+import { usedMs, usedMsWith } from "../processor-time.ts";
 import { PostgresServer } from "../servers/postgres-server.ts";
 
 export const databaseKinds = ["pglite", "postgres"] as const;
@@ -17,6 +18,8 @@ export class StateOver implements AsyncDisposable {
     readonly openAnother: (() => Promise<State>) | null,
     /** Changes what is stored; null: nobody else can. */
     readonly query: ((text: string) => Promise<unknown>) | null,
+    /** What its database has used of the processors, among others. */
+    readonly usedMs: () => number,
     private readonly stack: AsyncDisposableStack,
   ) {}
 
@@ -33,7 +36,8 @@ export class StateOver implements AsyncDisposable {
     const owned = stack.move();
     const openAnother = async () => owned.use(await open());
     const query = server && ((text: string) => server.query(text));
-    return new StateOver(state, server && openAnother, query, owned);
+    const used = server ? () => usedMsWith(server) : usedMs;
+    return new StateOver(state, server && openAnother, query, used, owned);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
