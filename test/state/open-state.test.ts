@@ -80,7 +80,7 @@ test("a second service on the same data directory is refused, until the first ha
 });
 
 test("a new data directory's lock is held once the new files are synced to disk", async () => {
-  const script = join(import.meta.dir, "..", "support", "hold-new-directory.ts");
+  const script = join(import.meta.dir, "..", "support", "runtime", "hold-new-directory.ts");
   const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
   try {
     for await (const chunk of child.stdout) {
@@ -121,7 +121,7 @@ test("an invalid key, or a key file that others may read, is refused without bei
 });
 
 test("saved data survives kill -9", async () => {
-  const script = join(import.meta.dir, "..", "support", "save-until-killed.ts");
+  const script = join(import.meta.dir, "..", "support", "runtime", "save-until-killed.ts");
   const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
   let last = 0;
   let text = "";
