@@ -260,10 +260,10 @@ for (const kind of databaseKinds) {
       test("finds one of thirty thousand tasks as fast as a lone one", async () => {
         const findMs = async (connectorId: string) => {
           const { id } = await state.tasks.create(connectorId, task("orders"));
-          const began = performance.now();
+          const began = over.usedMs();
           for (let times = 0; times < 200; times++)
             expect((await state.tasks.find(connectorId, id))?.id).toBe(id);
-          return performance.now() - began;
+          return over.usedMs() - began;
         };
         for (const id of ["lone", "long"]) await state.connectors.insert(storedConnector(id));
         await over.query?.(
