@@ -1,14 +1,10 @@
 // The embedded database stays small however much is written to it, and reports failed maintenance.
 
 import { expect, test } from "bun:test";
-import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { PGlite } from "@electric-sql/pglite";
-import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
-import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
 import { startMaintenance } from "../../../src/state/embedded/pglite-maintenance.ts";
-import { unpackPrepared } from "../../../src/state/embedded/prepared-archive.ts";
+import { inPglite } from "../../support/runtime/in-pglite.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 async function sizeOf(directory: string): Promise<number> {
@@ -17,23 +13,6 @@ async function sizeOf(directory: string): Promise<number> {
     if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
   }
   return bytes;
-}
-
-async function inPglite(use: (client: PGlite, directory: string) => Promise<void>): Promise<void> {
-  const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
-  try {
-    const directory = join(parent, "pglite");
-    await unpackPrepared(directory);
-    const parameters = { fs: new DurableNodeFs(directory), startParams: durableStartParameters() };
-    const client = await PGlite.create({ ...parameters, ...(await loadPgliteFiles()) });
-    try {
-      await use(client, directory);
-    } finally {
-      if (!client.closed) await client.close();
-    }
-  } finally {
-    await rm(parent, { recursive: true, force: true });
-  }
 }
 
 test("overwriting many times the limit leaves tables and WAL small", async () => {
