@@ -7,7 +7,6 @@ import type { Fault } from "./api/error-handling.ts";
 import { createApp } from "./app.ts";
 import { nextTurn, sleepOrStop } from "./concurrency/sleep.ts";
 import { checksHost, type Settings } from "./config.ts";
-import { tableOfTask } from "./connector/task.ts";
 import { createServices } from "./create-services.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { listen, urlOf } from "./listen.ts";
@@ -117,7 +116,7 @@ export async function startService(
       dropSinkObjects,
       startRun,
       verified: (id, task, result) => {
-        metrics.verified(id, tableOfTask(task.spec), result);
+        metrics.verified(id, task, result);
         alerts?.watch.verified(id, task, result);
         void verifications.look(id);
       },

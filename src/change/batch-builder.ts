@@ -2,7 +2,7 @@
 // builder tracks where transactions begin and end, and where the batch may be cut.
 
 import { type ChangeBatch, ChangeKind, type TupleForm } from "./change-batch.ts";
-import { type Lsn, lsn } from "./lsn.ts";
+import type { Lsn } from "./lsn.ts";
 import type { Relation } from "./relation.ts";
 
 const initialChanges = 256;
@@ -312,5 +312,5 @@ function grownLsns(from: Float64Array, capacity: number): Float64Array<ArrayBuff
 
 /** A batch without changes, to report how far the stream has come. */
 export function emptyBatch(form: TupleForm, resumeLsn: Lsn): ChangeBatch {
-  return new BatchBuilder(form, lsn(resumeLsn)).takeAll().batch;
+  return new BatchBuilder(form, resumeLsn).takeAll().batch;
 }

@@ -1,6 +1,6 @@
 // Cuts a batch at an LSN, so that a sink can be looked at exactly there. Pure.
 
-import type { ChangeBatch } from "./change-batch.ts";
+import { bytesOfTuples, type ChangeBatch } from "./change-batch.ts";
 import type { Lsn } from "./lsn.ts";
 
 export interface CutBatch {
@@ -30,7 +30,6 @@ export function cutBatch(batch: ChangeBatch, at: Lsn): CutBatch {
     .subarray(0, batch.count)
     .findIndex((transaction) => transaction >= firstAfter);
   if (change === 0) return { before: null, after: batch, isReached: true };
-  if (change < 0) return { before: batch, after: null, isReached: !endsInTransaction && resumeLsn >= at };
   const before = {
     ...batch,
     count: change,
@@ -44,7 +43,7 @@ export function cutBatch(batch: ChangeBatch, at: Lsn): CutBatch {
 /** The changes of `batch` from `change` on, which is the first one of `transaction`. */
 function behind(batch: ChangeBatch, change: number, transaction: number): ChangeBatch {
   const { count, transactions, changeLsn } = batch;
-  const shift = arenaEndBefore(batch, change);
+  const shift = bytesOfTuples(batch, change);
   const moved = (starts: Uint32Array, ends: Uint32Array) =>
     starts.slice(change, count).map((start, i) => (ends[change + i]! > start ? start - shift : start));
   const movedEnds = (starts: Uint32Array, ends: Uint32Array) =>
@@ -72,14 +71,4 @@ function behind(batch: ChangeBatch, change: number, transaction: number): Change
       xid: transactions.xid.slice(transaction, transactions.count),
     },
   };
-}
-
-/** Tuples are in the order of changes. */
-function arenaEndBefore({ oldStart, oldEnd, newStart, newEnd }: ChangeBatch, change: number): number {
-  for (let i = change - 1; i >= 0; i--) {
-    const old = oldEnd[i]! > oldStart[i]! ? oldEnd[i]! : 0;
-    const end = newEnd[i]! > newStart[i]! ? Math.max(old, newEnd[i]!) : old;
-    if (end > 0) return end;
-  }
-  return 0;
 }

@@ -146,7 +146,12 @@ export function positionOf(batch: ChangeBatch, i: number): Position {
   return { commitLsn: commitLsnOf(batch, i), ordinal: batch.ordinal[i]! };
 }
 
-/** Bytes of the arena that the batch's tuples occupy. */
-export function bytesOfTuples({ count, oldEnd, newEnd }: ChangeBatch): number {
-  return count > 0 ? Math.max(oldEnd[count - 1]!, newEnd[count - 1]!) : 0;
+/** Bytes of the arena that the tuples of the first `count` changes occupy. Tuples are in the order of changes; a TRUNCATE and a shape have none. */
+export function bytesOfTuples(batch: ChangeBatch, count = batch.count): number {
+  const { oldStart, oldEnd, newStart, newEnd } = batch;
+  for (let i = count - 1; i >= 0; i--) {
+    if (newEnd[i]! > newStart[i]!) return newEnd[i]!;
+    if (oldEnd[i]! > oldStart[i]!) return oldEnd[i]!;
+  }
+  return 0;
 }

@@ -31,8 +31,8 @@ export function areOfOneDatabase(log: string, other: string | undefined): boolea
  *   starts at or after `resumeLsn`.
  * - `lastVersion`: the last `_sm_version` given out, so that versions keep rising and repeat on replay.
  * - `log`: the log that the LSNs are addresses in, as the source names it; absent where that is not known.
- * - `reached`: the sink may have received changes beyond the rest of the checkpoint, and all of them were committed before this place. Absent
- *   where it has received none, or commits all that it receives with the checkpoint.
+ * - `reached`: the sink may have changes beyond `resumeLsn` and `partial`. All of them were committed before this place. Absent: it has none, or
+ *   commits all changes together with the checkpoint.
  */
 export interface Checkpoint {
   readonly resumeLsn: Lsn;

@@ -1,6 +1,7 @@
 // The SQL by which a server digests its rows, the same at source and sink but for names. All of it is hashed by the types' own hash functions, whose
 // results are the same in every version: partitioning by hash relies on them. Pure.
 
+import type { PageRange } from "../change/page-range.ts";
 import type { HashedForm } from "./hashed-form.ts";
 import type { ComparedColumn, DigestScan, RowComparison } from "./row-comparison.ts";
 
@@ -231,7 +232,8 @@ function bitsOf({ buckets, among: chosen }: DigestScan & { kind: "rows" }): Buff
   return bits;
 }
 
-function within({ from, to }: { readonly from: number; readonly to: number | null }): string {
+/** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
+export function within({ from, to }: PageRange): string {
   return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
 }
 

@@ -32,8 +32,8 @@ export type ConnectionPurpose =
  */
 const walsender: object = { replication: "database" };
 /**
- * pg's own bound of 100,000 refuses servers that psql logs in to. These take a third of a second of another thread. pg
- * does not type it.
+ * pg refuses more than 100,000 iterations of SCRAM, which psql accepts. So many take a third of a second, in another
+ * thread. pg does not type it.
  */
 const scramBound: object = { scramMaxIterations: 2_000_000 };
 /** From the first packet to the first ReadyForQuery. SSH servers on the way add to it. */

@@ -86,7 +86,7 @@ export class ProgressMeter implements Disposable {
   /** A transaction in progress counts once it is committed: until then it may be given up, and come again. */
   #came(batch: ChangeBatch, first: number | null): void {
     const { inProgress } = batch;
-    const bytes = bytesOfTuples(batch) - bytesOfTuples({ ...batch, count: first ?? batch.count });
+    const bytes = bytesOfTuples(batch) - bytesOfTuples(batch, first ?? batch.count);
     const came = { rows: batch.count - (first ?? batch.count), bytes };
     if (!inProgress) {
       this.#add(came.rows, came.bytes);

@@ -1,6 +1,7 @@
 // The events that a streaming run waits for, one at a time: a batch, a task, an action between two batches, changed tables, or the stop. `next`
 // waits on one promise of its own: racing long-lived promises would leave a handler on them for each batch.
 
+import { emptyBatch } from "../change/batch-builder.ts";
 import { cutBatch } from "../change/batch-cut.ts";
 import type { ChangeBatch } from "../change/change-batch.ts";
 import type { Lsn } from "../change/lsn.ts";
@@ -156,7 +157,7 @@ export class StreamEvents implements Disposable {
     this.#wasAction = run !== undefined;
     if (run) return { type: "action", run };
     const areTablesNext = mayInterrupt && (typeof this.#batch === "string" || !this.#wasTables);
-    this.#wasTables = areTablesNext && (this.#tables === "changed" || this.#isRefreshDue);
+    this.#wasTables = areTablesNext && this.areTablesDue;
     if (this.#wasTables) {
       if (this.#tables === "changed") this.#tables = "not watched";
       this.#isRefreshDue = false;
@@ -176,7 +177,13 @@ export class StreamEvents implements Disposable {
       cut.isReached = isReached;
       if (before) return { type: "batch", batch: before };
     }
-    if (!cut.isReached || !isWhole) return null;
+    if (!cut.isReached) return null;
+    if (!isWhole) {
+      // The sink has all of the last transaction before the cut, but does not know that it has ended: the next batch would tell it.
+      return typeof this.#batch === "string"
+        ? null
+        : { type: "batch", batch: emptyBatch(this.#batch.form, cut.at) };
+    }
     this.#cut = null;
     this.#wasAction = true;
     return { type: "action", run: cut.run };

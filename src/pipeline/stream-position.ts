@@ -6,7 +6,7 @@ import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 
-/** Waiting fails if the stream brings nothing for this long, not even a keepalive. */
+/** Waiting fails if the stream brings no batch for this long. A stream that somebody waits for brings empty ones. */
 const defaultPatienceMs = 60_000;
 
 export class StreamPosition {

@@ -25,6 +25,7 @@ import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import {
   type ConnectorChange,
+  type ConnectorStore,
   connectorNotFound,
   noRound,
   type StoredConnector,
@@ -209,9 +210,11 @@ export class StoredConnectorService implements ConnectorService {
       runId: this.context.newRunId(),
       createdAt: this.context.now(),
     };
-    const { connectors } = this.context.state;
-    await refuseSharedIdentity(stored.config, null, () => connectors.list());
-    await this.#reconcileAfter(id, connectors.insert(stored), () => true);
+    const inserted = this.context.state.connectors.alone(async (store) => {
+      await refuseSharedIdentity(stored.config, null, () => store.list());
+      await store.insert(stored);
+    });
+    await this.#reconcileAfter(id, inserted, () => true);
     this.context.watch?.connectorCreated(id);
     this.#begin(id, stored.runId);
     return stored;
@@ -222,42 +225,57 @@ export class StoredConnectorService implements ConnectorService {
    * neither is to write a default down. Returns false when there is no such connector.
    */
   async #replace(id: string, resolve: (stored: StoredConnector) => ConnectorRequest): Promise<boolean> {
-    const { connectors } = this.context.state;
-    const before = await connectors.find(id);
-    if (before) {
+    const refuse = async (store: ConnectorStore) => {
+      const before = await store.find(id);
+      if (before === null) return;
       const after = completeConnector(resolve(before), id);
-      await refuseSharedIdentity(after, before.config, () => connectors.list());
-    }
+      await refuseSharedIdentity(after, before.config, () => store.list());
+    };
     let removed: readonly string[] = [];
     let runId: string | null = null;
     let isChanged = false;
-    const isThere = await this.#change(id, (stored) => {
-      const given = resolve(stored);
-      const config = completeConnector(given, id);
-      if (Bun.deepEquals(stored.config, config)) {
-        isChanged = !Bun.deepEquals(stored.given, given);
-        return isChanged ? { given } : null;
-      }
-      const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
-      [isChanged, runId, removed] = [
-        true,
-        this.context.newRunId(),
-        removedSettings(stored, { given, config }),
-      ];
-      return { given, ...cleanup, runId };
-    });
+    const isThere = await this.#change(
+      id,
+      (stored) => {
+        const given = resolve(stored);
+        const config = completeConnector(given, id);
+        if (Bun.deepEquals(stored.config, config)) {
+          isChanged = !Bun.deepEquals(stored.given, given);
+          return isChanged ? { given } : null;
+        }
+        const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
+        [isChanged, runId, removed] = [
+          true,
+          this.context.newRunId(),
+          removedSettings(stored, { given, config }),
+        ];
+        return { given, ...cleanup, runId };
+      },
+      refuse,
+    );
     if (isChanged) this.context.watch?.connectorChanged(id);
     if (runId !== null && removed.length > 0) this.context.board.note(id, runId, removalText(removed));
     return isThere;
   }
 
-  /** Returns false when there is no such connector. */
-  async #change(id: string, decide: (stored: StoredConnector) => ConnectorChange | null): Promise<boolean> {
+  /** Returns false when there is no such connector. `refuse`: looks at the other connectors first, and may throw. */
+  async #change(
+    id: string,
+    decide: (stored: StoredConnector) => ConnectorChange | null,
+    refuse?: (store: ConnectorStore) => Promise<void>,
+  ): Promise<boolean> {
     let change: ConnectorChange | null = null;
-    const changed = this.context.state.connectors.change(id, (stored) => {
-      change = decide(stored);
-      return change;
-    });
+    const changeIn = (store: ConnectorStore) =>
+      store.change(id, (stored) => {
+        change = decide(stored);
+        return change;
+      });
+    const { connectors } = this.context.state;
+    const afterRefusal = async (store: ConnectorStore) => {
+      await refuse?.(store);
+      return await changeIn(store);
+    };
+    const changed = refuse ? connectors.alone(afterRefusal) : changeIn(connectors);
     const stored = await this.#reconcileAfter(id, changed, () => change !== null);
     this.#begin(id, (change as ConnectorChange | null)?.runId);
     return stored !== null;

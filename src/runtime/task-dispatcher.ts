@@ -141,24 +141,22 @@ export class TaskDispatcher {
 
   /** `result`: of a verification or a replay. */
   done(taskId: string, result: TaskResult | null): void {
-    this.#ended(taskId, ({ progress }) => this.#finish(taskId, progress, result));
+    const finish = ({ progress }: RunningTask) => this.#finish(taskId, progress, result);
+    this.#ended(taskId, finish, () => this.#offerMore());
   }
 
   failed(taskId: string, error: MillraceError): void {
-    this.#ended(taskId, async ({ progress }) => {
-      await this.#fail(taskId, error, progress);
-      await this.#offerDue();
-    });
+    const fail = ({ progress }: RunningTask) => this.#fail(taskId, error, progress);
+    this.#ended(taskId, fail, () => this.#offerDue());
   }
 
-  #ended(taskId: string, store: (task: RunningTask) => Promise<void>): void {
+  #ended(taskId: string, store: (task: RunningTask) => Promise<void>, offer: () => Promise<void>): void {
     const task = this.#running.get(taskId);
     if (!task) return;
     this.#running.delete(taskId);
-    this.#enqueue(async () => {
-      await store(task);
-      await this.#offerMore();
-    });
+    // Apart: where offering is tried again, the end is not stored and told once more.
+    this.#enqueue(() => store(task));
+    this.#enqueue(offer);
   }
 
   /** Looks for others when half of those that it found have left: not for each that ends. */

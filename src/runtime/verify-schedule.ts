@@ -120,7 +120,10 @@ export function startVerifySchedule({
   const schedule = new VerifySchedule({
     connectors: async (id) =>
       (id ? [await state.connectors.get(id)] : await state.connectors.list())
-        .filter(({ id, stopped, deletion }) => holds(id) && !stopped && deletion === null)
+        .filter(({ id, config, stopped, deletion }) => {
+          const isToRun = !stopped && !config.disabled && deletion === null;
+          return isToRun && holds(id);
+        })
         .map(({ config }) => config),
     tables: async (id) => statuses.tables(id, (await state.connectors.get(id)).runId),
     verified: (id) => state.tasks.verified(id),

@@ -69,8 +69,8 @@ export interface TableCopy extends AsyncDisposable {
 }
 
 /**
- * What the sink still does with a table once all of its rows are read. `Writing`: they wait beside the table, and are written into it.
- * `Finishing`: they are in it, and its keys and indexes are made. A sink that does neither for long tells nothing.
+ * What the sink still does with a table once all of its rows are read. `Writing`: they wait in a table of their own, and are written into this one.
+ * `Finishing`: they are in this one, and its keys and indexes are made. A sink that does neither for long tells nothing.
  */
 export type CopyPhase = "Writing" | "Finishing";
 

@@ -25,7 +25,7 @@ export interface ReplaySink {
   begin(table: TableShape, replay: ReplayOf, stop: AbortSignal): Promise<TableReplay>;
 }
 
-/** As a copy beside the stream. */
+/** As a copy that is made while the stream goes on. */
 export interface TableReplay extends TableCopy {
   /**
    * When all chunks are settled: rows that were left out, and that the stream has brought in part alone. Take them as one more chunk, as of a

@@ -69,13 +69,14 @@ export interface Sink extends AsyncDisposable {
   write(batch: ChangeBatch): Promise<void>;
 
   /**
-   * Returns when everything written is durable, but for the beginning of a transaction where the sink writes those whole. Not to be called
-   * while the stream repeats changes after a restart: an idempotent sink would cut requests elsewhere. Called before the first batch, and later on.
+   * Returns when all that was written is durable. A sink that commits transactions whole may keep back the beginning of one. Call it before
+   * the first batch, or once the stream repeats nothing (`ChangeStream.caughtUp`): amid repeated changes an idempotent sink would cut its
+   * requests at other places than before.
    */
   flush(): Promise<void>;
 }
 
-/** A sink that cannot alter tables needs `form`, `missing` and an empty `behind`. */
+/** A sink that cannot alter tables returns `form`, `missing` and an empty `behind`. */
 export interface PreparedTables extends TakenBatches {
   /** In which of the forms the sink wants the stream. */
   readonly form: TupleForm;
@@ -106,14 +107,14 @@ export interface IncompleteRows {
 /** What a sink is made with, apart from its configuration. */
 export interface SinkContext {
   readonly connectorId: string;
-  /** Names the one service that may run this connector. What bears both names is an earlier run's, unless its term is higher. */
+  /** Names the one service that may run the connector. A session with this name and the connector's id is an earlier run's, if its term is not higher. */
   readonly owner?: string | undefined;
   /** A sink that can tell refuses what a run of a lower term writes, with `lease_lost`. */
   readonly term?: Term | undefined;
   readonly signal: AbortSignal;
   /** For sinks that cannot keep their checkpoint with their rows. */
   readonly checkpoints: CheckpointStore;
-  /** What `prepare` finds missing is copied. Without copies a table that missed changes would not come back. */
+  /** The run copies what `prepare` returns as missing. False (skip_snapshots): no copy follows, so the sink must not give up changes for one. */
   readonly makesCopies: boolean;
   /** The attempt before this one ended because rows were refused. The sink may take longer now, to find them and name them. */
   readonly isAfterRefusal?: boolean;

@@ -26,9 +26,9 @@ export interface VerifySink {
   open(table: TableShape, stop: AbortSignal): Promise<SinkRows>;
 
   /**
-   * Call it between two batches: the table's rows were compared with the source's, and all of them equal those, as the changes since do. It is
-   * no longer unproved. Durable on return. `haveRowsMoved`: what `SinkRows` has said. Returns true if `prepare` is to be called before the next
-   * batch: rows may be incomplete, or the table's history can be compared with it now.
+   * Call it between two batches: the table's rows were compared with the source's and were all equal, and the changes since then keep them so.
+   * The table is no longer unproved. Durable on return. `haveRowsMoved`: what `SinkRows` has said. Returns true if `prepare` is to be called
+   * before the next batch: rows may be incomplete, or the table's history can be compared with it now.
    */
   proved(table: TableShape, haveRowsMoved: boolean): Promise<boolean>;
 }
@@ -41,15 +41,15 @@ export interface SinkRows extends AsyncDisposable {
   readonly size: TableSize | null;
   /** Why differing rows cannot be replaced one by one; null: they can. */
   readonly repairBlocker: string | null;
-  /** All rows that differ must be replaced at once: beside the key there is a unique value, and one may have that of another. */
+  /** All rows that differ must be replaced at once: something other than the key is unique too, and one row may have the value of another. */
   readonly areRepairedTogether: boolean;
 
   /** Rows in the form of COPY BINARY, in chunks that are the reader's until it asks for the next one. Several at once are each a session. */
   read(comparison: RowComparison, scan: DigestScan): AsyncIterable<Uint8Array>;
 
   /**
-   * Call it between two batches, also behind disposal: whether the stream has since given a row another key without sending all of its values. If
-   * that row was out of date, so is now the one under the new key.
+   * Call it between two batches, even after disposal: whether the stream has given a row another key since, without all of its values. If
+   * that row was out of date, the row under the new key is out of date now.
    */
   haveRowsMoved(): boolean;
 

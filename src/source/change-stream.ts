@@ -11,8 +11,8 @@ export interface ChangeStream extends AsyncDisposable {
   next(): Promise<ChangeBatch>;
 
   /**
-   * Resolves when everything that the server had logged before the stream began was handed out: from then on nothing is a repetition.
-   * Never rejects.
+   * Resolves when the reader asks for more after everything that the server had logged before the stream began: that is written then, and
+   * nothing that follows is a repetition. Never rejects.
    */
   readonly caughtUp: Promise<void>;
 

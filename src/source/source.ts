@@ -30,10 +30,10 @@ export interface Source extends TableSource, AsyncDisposable {
   readonly keys?: KeySource;
 
   /**
-   * The selected tables as they are now. It changes nothing at the source: each table's coverage says which of its changes were not
-   * published up to now. Throws `source_is_standby` when a standby answers that the connector does not stream from, and
-   * `table_unavailable` when a table that was named is missing before the connector has begun, and `absent` does not tell it. `ask`:
-   * generated columns that the sink computes are not sent; absent: it computes none.
+   * The selected tables as they are now. It changes nothing at the source. `coverage` says which of a table's changes were not published up to
+   * now. `ask`: generated columns that the sink computes are not sent; absent: it computes none. Throws `source_is_standby` when a standby
+   * answers that the connector does not stream from. Throws `table_unavailable` when a named table is missing before the connector has begun;
+   * a source that only copies tells that by `absent`.
    */
   tables(ask?: AskComputed): Promise<readonly TableShape[]>;
 
@@ -94,7 +94,7 @@ export interface ExcludedTable {
 
 export interface KeptLog {
   readonly bytes: number;
-  /** What may be written until the log is in danger of being removed; 0: it was; null: the server has no limit. */
+  /** What may be written until the log is in danger of being removed; 0: it was removed; null: the server has no limit. */
   readonly safeBytes: number | null;
   /** What somebody should do about it; null: it is not much. */
   readonly warning: string | null;

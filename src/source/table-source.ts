@@ -24,15 +24,15 @@ export interface TableSource {
   measure(table: TableShape): Promise<TableSize | null>;
 
   /**
-   * Reads a table as of `point`, or a part of it. Ranges divide the rows as of one point. Ranges as of different points may miss a row that
-   * moved, or have it twice: the stream brings it. Several
-   * reads may run at once. Throws `table_changed` when the table is not what `tables` returned.
+   * Reads a table as of `point`, or a part of it. Ranges as of one point divide the rows. Ranges as of different points may miss a row that
+   * moved, or have it twice: the stream brings that row. Several reads may run at once. Throws `table_changed` when the table is not what
+   * `tables` returned.
    */
   readTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows;
 
   /**
-   * The sink holds a copy of the table durably. What the stream did not report of the table before the copy no longer matters. `since`: only
-   * what came before this point no longer matters, as rows that the stream brought from there on count as newer than the copied ones.
+   * The sink holds a copy of the table durably. So the source may forget what changed rows before the copy without an event. `since`: it may
+   * forget only what came before this point, as rows that the stream brought from there on count as newer than the copied ones.
    */
   copied(table: TableShape, since?: SnapshotPoint): void;
 }
@@ -49,8 +49,6 @@ export interface SnapshotPoint extends AsyncDisposable {
 
 /** Rows of one table, as COPY TO STDOUT writes them in the asked form. */
 export interface TableRows {
-  readonly table: TableShape;
-  readonly form: TupleForm;
   /** Chunks of any size. Each is the reader's until it asks for the next one. Leaving the loop early cancels the reading. */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** How many rows were read so far. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { BatchBuilder } from "../../src/change/batch-builder.ts";
-import { type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
+import { bytesOfTuples, type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
 import { lsn } from "../../src/change/lsn.ts";
 import { relation } from "../support/rows/batch-fixture.ts";
 
@@ -93,4 +93,21 @@ describe("a builder", () => {
     expect(batch.transactions.count).toBe(200);
     expect(commits(batch)[3999]).toBe(209n);
   });
+});
+
+test("a TRUNCATE and a shape take no bytes, wherever they are", () => {
+  const builder = new BatchBuilder("text", lsn(1n));
+  builder.begin(10n, 1n, 1);
+  // A shape.
+  builder.addRelation(orders);
+  builder.add(ChangeKind.shape, 0, 0, 0, 0, 0, 0, 0);
+  insert(builder, 1, 1);
+  insert(builder, 2, 2);
+  // Its place in the statement that has brought it is where the end of a tuple would be.
+  builder.add(ChangeKind.truncate, 0, 0, 3, 0, 0, 1, 1);
+  builder.add(ChangeKind.shape, 0, 0, 4, 0, 0, 0, 0);
+  builder.commit(lsn(20n));
+  const { batch } = builder.takeComplete();
+  expect([0, 1, 2, 3, 4, 5].map((count) => bytesOfTuples(batch, count))).toEqual([0, 0, 1, 2, 2, 2]);
+  expect(bytesOfTuples(batch)).toBe(2);
 });

@@ -228,3 +228,30 @@ test("an action at an LSN is given up with its place, and with its signal", asyn
   give(batchOf(10n, 25n));
   expect(await events.next(true)).toMatchObject({ type: "batch", batch: { count: 2 } });
 });
+
+test("a place is reached where the last piece before it has brought all of its transaction", async () => {
+  const { events, give, caughtUp } = stage();
+  caughtUp.resolve();
+  await Bun.sleep(0);
+  const at = events.exactlyAt(
+    async () => lsn(20n),
+    async () => "done",
+    new AbortController().signal,
+  );
+  const placing = await events.next(true);
+  if (placing.type === "action") await placing.run();
+  const piece = new BatchBuilder("text", lsn(1n));
+  piece.begin(10n, 0n, 7);
+  piece.add(ChangeKind.truncate, 0, 0, 0, 0, 0, 0, 0);
+  give(piece.takeAll().batch);
+  expect(await events.next(true)).toMatchObject({ type: "batch", batch: { endsInTransaction: true } });
+  give(batchOf(25n));
+  expect(await events.next(false)).toMatchObject({
+    type: "batch",
+    batch: { count: 0, endsInTransaction: false, resumeLsn: 20n },
+  });
+  const reached = await events.next(true);
+  if (reached.type === "action") await reached.run();
+  expect(await at).toBe("done");
+  expect(await events.next(true)).toMatchObject({ type: "batch", batch: { count: 1 } });
+});

@@ -39,6 +39,21 @@ test("a connector that would take another one's checkpoint, or fence it, is refu
   await make("named", request({ name: "shop" }));
 });
 
+test("of two that ask for one checkpoint at the same moment, one gets it", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { connectors } = runtime;
+  const made = await Promise.allSettled(
+    ["a", "b", "c"].map((id) => connectors.createOrReplace(id, request({ name: "shop" }), null)),
+  );
+  expect(made.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected", "rejected"]);
+  await connectors.createOrReplace("d", request({ name: "own" }), null);
+  await connectors.createOrReplace("e", request({ name: "other" }), null);
+  const replaced = await Promise.allSettled(
+    ["d", "e"].map((id) => connectors.createOrReplace(id, request({ name: "store" }), null)),
+  );
+  expect(replaced.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+});
+
 test("a replacement takes no other connector's checkpoint either, and what stays at its place goes on", async () => {
   await using runtime = await RuntimeFixture.open();
   const { connectors } = runtime;

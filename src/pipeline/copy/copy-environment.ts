@@ -59,6 +59,6 @@ export async function pointsFromNow(
   { source, pace }: CopyEnvironment,
   signal: AbortSignal,
 ): Promise<CopyPoints> {
-  const next = () => source.snapshotPoint(signal);
-  return new CopyPoints(await next(), { next, renewAfterMs: pace.pointHeldMs });
+  const next = (stop: AbortSignal) => source.snapshotPoint(AbortSignal.any([signal, stop]));
+  return new CopyPoints(await source.snapshotPoint(signal), { next, renewAfterMs: pace.pointHeldMs });
 }

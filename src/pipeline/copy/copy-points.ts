@@ -4,8 +4,8 @@
 import type { SnapshotPoint } from "../../source/table-source.ts";
 
 export interface CopyPointsOptions {
-  /** Takes another point; null: all copies read as of the first one, however long they take. */
-  readonly next: (() => Promise<SnapshotPoint>) | null;
+  /** Takes another point, until nobody needs one; null: all copies read as of the first one, however long they take. */
+  readonly next: ((stop: AbortSignal) => Promise<SnapshotPoint>) | null;
   /** How long a point is used before the next one is taken. */
   readonly renewAfterMs: number;
   readonly nowMs?: () => number;
@@ -20,7 +20,7 @@ interface UsedPoint {
 export class CopyPoints implements AsyncDisposable {
   #current: UsedPoint;
   #renewing: Promise<void> | null = null;
-  #isClosed = false;
+  readonly #closing = new AbortController();
   /** The point before the current one is still in use. There are never more than two. */
   #isFormerUsed = false;
   readonly #nowMs: () => number;
@@ -52,7 +52,7 @@ export class CopyPoints implements AsyncDisposable {
     const { next, renewAfterMs } = this.options;
     if (next === null || this.#renewing || this.#isFormerUsed) return;
     if (this.#nowMs() - this.#current.since < renewAfterMs) return;
-    this.#renewing = next()
+    this.#renewing = next(this.#closing.signal)
       .then((point) => this.#follow(point))
       .catch(() => {
         // Try again later: the transaction that delays the point keeps vacuum from working as well.
@@ -64,7 +64,7 @@ export class CopyPoints implements AsyncDisposable {
   }
 
   async #follow(point: SnapshotPoint): Promise<void> {
-    if (this.#isClosed) return await point[Symbol.asyncDispose]();
+    if (this.#closing.signal.aborted) return await point[Symbol.asyncDispose]();
     const before = this.#current;
     this.#current = { point, since: this.#nowMs(), users: 0 };
     this.#isFormerUsed = true;
@@ -78,7 +78,7 @@ export class CopyPoints implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort(new Error("no more points are needed"));
     await this.#renewing;
     await this.#release(this.#current);
   }

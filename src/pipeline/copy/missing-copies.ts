@@ -233,8 +233,9 @@ export class MissingCopies implements Disposable {
   /** Without a stream, all copies are as of one point: nothing would bring the changes between two points. */
   #points(first: SnapshotPoint, isOneByOne: boolean): CopyPoints {
     const { source, stop, work, copyPace = defaultCopyPace } = this.request;
-    const next = work === "changes" && !isOneByOne ? () => source.snapshotPoint(stop) : null;
-    return new CopyPoints(first, { next, renewAfterMs: copyPace.pointHeldMs });
+    const next = (closing: AbortSignal) => source.snapshotPoint(AbortSignal.any([stop, closing]));
+    const areMany = work === "changes" && !isOneByOne;
+    return new CopyPoints(first, { next: areMany ? next : null, renewAfterMs: copyPace.pointHeldMs });
   }
 
   get #isScarce(): boolean {

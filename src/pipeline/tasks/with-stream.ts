@@ -76,8 +76,8 @@ export function workWithStream(
   };
   // If connections are bounded, tasks leave one to read by.
   const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
-  // Why a listing failed concerns the run, not only the work that asked for it. The source counts what it has read as seen, so
-  // the run would not look by itself.
+  // A listing that fails may have read the catalog already. The source then sees no change any more, and the run would never list the tables
+  // again. So the run is asked to: it meets the reason itself.
   const listTables = () =>
     given.listTables().catch((error: unknown) => {
       events.refreshTables();

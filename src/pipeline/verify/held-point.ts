@@ -4,8 +4,8 @@
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SnapshotPoint, TableSource } from "../../source/table-source.ts";
 
-/** How long the stream waits in each attempt. Less than a source takes to give up a point, which would end the attempts. */
-export const holdsMs: readonly number[] = [1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000];
+/** How long the stream waits in each attempt. A source that gives up a point throws, which would end the attempts: so each is shorter than that. */
+export const holdsMs: readonly number[] = [250, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000];
 
 export interface HeldPoint {
   /** Call it between two batches. Null: the point could not be had in time. */
@@ -13,7 +13,7 @@ export interface HeldPoint {
 }
 
 /**
- * Calls `attempt` until it returns something other than null. Before each attempt it waits for open transactions of the source, while the stream
+ * Calls `attempt` until it returns something other than null. Between two attempts it waits for open transactions of the source, while the stream
  * goes on. Throws `slot_creation_blocked` in the end, or when a transaction is open for longer than the source waits.
  */
 export async function withHeldPoint<T>(
@@ -23,9 +23,9 @@ export async function withHeldPoint<T>(
   holds = holdsMs,
 ): Promise<T> {
   for (const holdMs of holds) {
-    await (await source.snapshotPoint(signal))[Symbol.asyncDispose]();
     const result = await attempt({ take: () => takeWithin(source, signal, holdMs) });
     if (result !== null) return result;
+    await (await source.snapshotPoint(signal))[Symbol.asyncDispose]();
   }
   throw new MillraceError(
     "slot_creation_blocked",

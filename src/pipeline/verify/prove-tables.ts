@@ -12,7 +12,7 @@ import type { UnprovedTables } from "./unproved-tables.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
 import { compareOnce } from "./verify-task.ts";
 
-/** Each comparison leaves only what rows that were out of date have become under other keys. */
+/** A row that was out of date may get another key before it is mended, and differs there. Each round leaves fewer such rows. */
 const maxRounds = 10;
 const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
@@ -88,7 +88,7 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
   }
   throw new MillraceError(
     "table_changed",
-    `${qualifiedName(relation)} was not to be compared in ${maxRounds} attempts: its rows get other keys all the time.`,
+    `${qualifiedName(relation)} could not be proved by ${maxRounds} comparisons: its rows get other keys all the time.`,
   );
 }
 

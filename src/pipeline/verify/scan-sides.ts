@@ -30,7 +30,7 @@ const maxPartBytes = 1024 * 1024 * 1024;
 const maxParts = 256;
 /** Of both sides, in buckets that differ: so many are looked at in one scan. */
 const maxRowsAtOnce = 4_000_000;
-/** Statistics that are only somewhat old are no reason to read everything again. */
+/** So many times too few buckets, and all is read again. Statistics that are only somewhat old are no reason to. */
 const muchFewer = 16;
 /** Keys may be long, and all rows may differ. What would take more is looked at in smaller groups. */
 const maxBytesAtOnce = 192 * 1024 * 1024;

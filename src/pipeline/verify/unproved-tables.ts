@@ -24,10 +24,6 @@ export class UnprovedTables {
     return this.#tables;
   }
 
-  has({ relation }: TableShape): boolean {
-    return this.#tables.some((table) => table.relation.id === relation.id);
-  }
-
   /** What `sink.prepare` was given and has said. */
   prepared(tables: readonly TableShape[], unproved: ReadonlySet<number>): void {
     const before = this.#tables.length;

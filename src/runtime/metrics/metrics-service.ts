@@ -5,7 +5,7 @@
 import { Counter, Gauge, Registry } from "prom-client";
 import type { HealthService, MetricsService } from "../../api/services.ts";
 import type { ParkedTotal } from "../../connector/parked-message.ts";
-import { type Task, type TaskTable, taskStates } from "../../connector/task.ts";
+import { type Task, tableOfTask, taskStates } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import type { SlotLog } from "../../pipeline/run-reporter.ts";
 import type { StatusBoard } from "../status/status-board.ts";
@@ -131,11 +131,13 @@ export class PrometheusMetricsService implements MetricsService, StatusWatch {
     if (this.context.holds(connector)) this.#runs.failed(connector, code);
   }
 
-  /** A comparison of one of its tables has ended. */
-  verified(connector: string, { schema, name }: TaskTable, result: VerifyResult): void {
+  /** A comparison of one of its tables has ended. A sample says nothing of the other rows: what was found of all of them stays. */
+  verified(connector: string, { spec }: Pick<Task, "spec">, result: VerifyResult): void {
     if (!this.context.holds(connector)) return;
     const { rows, missing, extra, changed, repaired } = result;
     this.#verifiedRows.inc({ connector }, rows);
+    if (spec.Verify?.sample_percent !== undefined) return;
+    const { schema, name } = tableOfTask(spec);
     const tables = this.#differing.get(connector) ?? new Map<string, number>();
     this.#differing.set(connector, tables);
     tables.set(JSON.stringify([schema, name]), missing + extra + changed - repaired);

@@ -44,6 +44,8 @@ export class Membership implements AsyncDisposable {
   readonly #keeper: LeaseKeeper;
   /** Whether held connectors are to run. */
   readonly #activities = new Map<string, Activity>();
+  /** Connectors whose activity is being stored: one statement at a time, as an older one must not come last. */
+  readonly #storing = new Set<string>();
   #endNotices = () => {};
   #isOver = false;
 
@@ -76,7 +78,9 @@ export class Membership implements AsyncDisposable {
   /** Joins the others. Throws `invalid_setting` when one of them has this replica's id. */
   async start(): Promise<void> {
     this.#endNotices = this.context.notices.listen((notice) => {
-      if (notice.what === "lease" || notice.what === "missed") this.#keeper.poke();
+      // One that this replica does not hold may be new. Its lease is made with it, and no notice tells of that.
+      const mayBeNew = notice.what === "connector" && !this.holds(notice.connector);
+      if (mayBeNew || notice.what === "lease" || notice.what === "missed") this.#keeper.poke();
       this.context.noticed(notice);
     });
     await this.#keeper.start();
@@ -94,9 +98,8 @@ export class Membership implements AsyncDisposable {
 
   /** Tells the others whether a connector counts as load. */
   activityChanged(connectorId: string, term: number, isActive: boolean): void {
-    const activity = { term, isActive };
-    this.#activities.set(connectorId, activity);
-    void this.#storeActivity(connectorId, activity);
+    this.#activities.set(connectorId, { term, isActive });
+    if (!this.#storing.has(connectorId)) void this.#storeActivity(connectorId);
   }
 
   /** Gives each connector back as soon as its run has stopped, and leaves. */
@@ -106,12 +109,17 @@ export class Membership implements AsyncDisposable {
     await this.#keeper[Symbol.asyncDispose]();
   }
 
-  /** Until it is stored, or another one is to be. */
-  async #storeActivity(id: string, activity: Activity): Promise<void> {
+  /** Until the latest one is stored. */
+  async #storeActivity(id: string): Promise<void> {
     const { store, log } = this.context;
-    while (!this.#isOver && this.#activities.get(id) === activity) {
+    this.#storing.add(id);
+    let known: Activity | undefined;
+    for (;;) {
+      const activity = this.#activities.get(id);
+      if (this.#isOver || activity === known || activity === undefined) break;
       try {
-        return await store.setActive(id, activity.term, activity.isActive);
+        await store.setActive(id, activity.term, activity.isActive);
+        known = activity;
       } catch (error) {
         log.warn(
           { connector: id, error },
@@ -120,5 +128,6 @@ export class Membership implements AsyncDisposable {
         await Bun.sleep(activityRetryMs);
       }
     }
+    this.#storing.delete(id);
   }
 }

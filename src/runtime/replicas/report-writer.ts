@@ -76,10 +76,6 @@ export class ReportWriter implements StatusWatch, AsyncDisposable {
     this.#changed.delete(connectorId);
   }
 
-  forget(connectorId: string): void {
-    this.lost(connectorId);
-  }
-
   reported(connectorId: string): void {
     if (this.#held.has(connectorId)) this.#lookSoon(connectorId);
   }

@@ -47,7 +47,7 @@ export class ThreadPool<To, From> {
     void thread.gone.then((suspects) => {
       this.#threads.delete(thread);
       this.#exclusive.delete(thread);
-      if (suspects.length === 0) this.#isolated.delete(name);
+      if (isExclusive && suspects.length === 0) this.#isolated.delete(name);
       for (const suspect of suspects) this.#isolated.add(suspect);
     });
     return thread;

@@ -121,6 +121,10 @@ export class DeliverySession {
     if (stream?.isBetween === false) this.#commitPoint?.giveUp();
     await untilAborted(stream?.settled() ?? Promise.resolve(), signal).catch(() => undefined);
     this.#commitPoint?.giveUp();
+    // Also what a copy or a retry has asked to be saved.
+    await untilAborted(this.#delivering?.keeper.settled() ?? Promise.resolve(), signal).catch(
+      () => undefined,
+    );
     // A commit under way is not waited for any longer.
     if (signal.aborted) await this.#transport.drain(signal);
     await this.#delivering?.keeper.close();

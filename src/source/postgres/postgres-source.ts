@@ -72,7 +72,7 @@ export class PostgresSource implements Source {
   readonly #shapes: StreamShapes;
   readonly #generated: GeneratedColumns;
   readonly #excluded: ExcludedTables;
-  /** How many silent changes had been found before each point was taken, and before the first one that a table was read as of. */
+  /** `SilentChanges.found` when each point was taken; and, by table, the least of these among the points that it was read as of. */
   readonly #foundBefore = new WeakMap<SnapshotPoint, number>();
   readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();

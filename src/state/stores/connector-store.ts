@@ -65,6 +65,8 @@ interface RunOfConnector {
 
 type Row = typeof connectors.$inferSelect;
 
+const aloneSql = sql`select pg_advisory_xact_lock(hashtextextended('millrace connectors', 0))`;
+
 export class ConnectorStore {
   readonly #database: Database;
   readonly #cipher: Cipher;
@@ -72,6 +74,19 @@ export class ConnectorStore {
   constructor(database: Database, cipher: Cipher) {
     this.#database = database;
     this.#cipher = cipher;
+  }
+
+  /**
+   * Runs `work` with a store of its own, in one transaction; of all replicas only one does so at a time. So what it reads of other connectors
+   * holds until it has written. It may use no other store: an embedded state has one session.
+   */
+  alone<Result>(work: (store: ConnectorStore) => Promise<Result>): Promise<Result> {
+    return stored(
+      this.#database.transaction(async (transaction) => {
+        await transaction.execute(aloneSql);
+        return await work(new ConnectorStore(transaction, this.#cipher));
+      }),
+    );
   }
 
   /** Throws `conflict` when the id is taken, or the slot name that it gives. */

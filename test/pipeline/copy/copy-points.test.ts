@@ -116,4 +116,20 @@ describe("a point", () => {
     await points[Symbol.asyncDispose]();
     expect(source.open.size).toBe(0);
   });
+
+  test("is not waited for when the copies are over", async () => {
+    const source = new Points();
+    let isStopped = false;
+    const never = (stop: AbortSignal) =>
+      new Promise<never>((_, reject) => {
+        stop.addEventListener("abort", () => {
+          isStopped = true;
+          reject(stop.reason);
+        });
+      });
+    const points = new CopyPoints(source.make(), { next: never, renewAfterMs: 0 });
+    await pointOf(points);
+    await points[Symbol.asyncDispose]();
+    expect([isStopped, source.open.size]).toEqual([true, 0]);
+  });
 });

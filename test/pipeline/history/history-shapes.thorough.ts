@@ -164,6 +164,24 @@ test("a table of somebody else's has the name: the table is set aside until it i
   expect(await rig.sink("select mine from t_history_before_1")).toEqual([{ mine: "kept" }]);
 });
 
+test("a column comes that has the name of one of the history's own: the table is set aside, and its history stays as it is", async () => {
+  await using rig = await streaming("create table t (id int primary key); insert into t values (1)");
+  await untilTold(rig, "id", "t_history", 1);
+  const own =
+    "select format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 't_history'::regclass and attname = '_sm_lsn'";
+  const before = await rig.sink(own);
+  await rig.source("alter table t add _sm_lsn text; insert into t values (2, 'x')");
+  await waitFor("it to be set aside", async () => rig.setAside.length === 1);
+  expect(rig.setAside[0]?.reason).toContain("has a column _sm_lsn");
+  expect(await rig.sink(own)).toEqual(before);
+  await rig.source("alter table t drop _sm_lsn; insert into t values (3)");
+  await waitFor("the table to come back", async () => rig.setAside.length === 0);
+  await rig.expectEqual();
+  expect(await rig.sink("select count(*)::int as rows from t_history where id in (2, 3)")).toEqual([
+    { rows: 2 },
+  ]);
+});
+
 test("a table of the source has the name of a history: it is set aside, and the history goes on", async () => {
   await using rig = await streaming("create table t (id int primary key); insert into t values (1)");
   await untilTold(rig, "id", "t_history", 1);

@@ -13,7 +13,7 @@ function busySource() {
   const point: SnapshotPoint = { lsn: zeroLsn, timeUs: 0n, log: "", async [Symbol.asyncDispose]() {} };
   return {
     snapshotPoint: (stop: AbortSignal): Promise<SnapshotPoint> =>
-      calls++ % 2 === 0
+      calls++ % 2 === 1
         ? Promise.resolve(point)
         : new Promise((_, reject) => stop.addEventListener("abort", () => reject(stop.reason))),
   };

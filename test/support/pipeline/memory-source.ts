@@ -91,7 +91,7 @@ export class MemorySource
     return { pages, bytes: pages * bytesOfPage };
   }
 
-  readTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows {
+  readTable(table: TableShape, point: SnapshotPoint, _form: TupleForm, part?: CopyPart): TableRows {
     const { name } = table.relation;
     this.reads.push({ table: name, part: part ?? null, lsn: point.lsn });
     const all = this.#snapshots.get(point.lsn)?.get(name);
@@ -106,7 +106,7 @@ export class MemorySource
       if (failure) throw failure;
       for (const [id, v] of rows) yield Buffer.from(`${id}\t${v}\n`);
     }
-    return { table, form, chunks: chunks(), rowsRead: () => rows.length };
+    return { chunks: chunks(), rowsRead: () => rows.length };
   }
 
   copied({ relation: { name } }: TableShape): void {

@@ -40,8 +40,9 @@ export class BlockingMessageCopy {
     const { keeper, recorded } = this.delivering;
     const { table } = this.subject;
     const { part } = place;
-    this.#origin ??= this.#originOf(place);
-    const origin = (part?.kind === "range" && recorded.originOf(table.name)) || (await this.#origin);
+    const known = part?.kind === "range" ? recorded.originOf(table.name) : null;
+    if (!known) this.#origin ??= this.#originOf(place);
+    const origin = known || (await this.#origin!);
     if (part?.kind === "range" && recorded.beginRange(table.name, part.range, origin)) await keeper.save();
     const rows = new ChunkRows(table, this.#placed(origin), this.#undelivered, null, options);
     this.#chunks.add(rows);

@@ -11,6 +11,7 @@ export interface RowPlace extends RowPoint {
 }
 
 interface Chain {
+  /** In the order of their places: a row that comes again may be parked after a later one. */
   readonly entries: Place[];
   /** The last place in it, and the last version that stands for one. */
   most: bigint;
@@ -55,7 +56,7 @@ export class ParkedIndex {
     return this.#entries.values();
   }
 
-  /** After all that are there. */
+  /** Between those that are there, by its place. */
   add(entry: ParkedEntry): void {
     if (this.#entries.has(entry.id)) return;
     this.#entries.set(entry.id, entry);
@@ -63,15 +64,11 @@ export class ParkedIndex {
     const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name) ?? new ParkedTable();
     this.#tables.set(name, table);
-    const { hashes, firstRows, places } = entry;
-    const place = { entry, order: this.#order++, first: places[0]! };
+    const place = { entry, order: this.#order++, first: entry.places[0]! };
     table.places.set(entry.id, place);
-    table.inOrder.push(place);
-    if (entry.isWide) append(table.wide, place);
-    else
-      hashes.forEach((hash, i) => {
-        append(chainOf(table, hash), firstRows ? { ...place, first: places[firstRows[i]!]! } : place);
-      });
+    insert(table.inOrder, place);
+    if (entry.isWide) join(table.wide, place);
+    else for (const [hash, inChain] of chainPlaces(place)) join(chainOf(table, hash), inChain);
   }
 
   remove(entry: ParkedEntry): void {
@@ -79,13 +76,13 @@ export class ParkedIndex {
     this.#bytes -= entry.bytes;
     const name = tableKey(entry.schema, entry.table);
     const table = this.#tables.get(name)!;
-    const { order } = table.places.get(entry.id)!;
+    const place = table.places.get(entry.id)!;
     table.places.delete(entry.id);
-    drop(table.inOrder, order);
-    if (entry.isWide) drop(table.wide.entries, order);
-    for (const hash of entry.isWide ? [] : entry.hashes) {
+    drop(table.inOrder, place);
+    if (entry.isWide) drop(table.wide.entries, place);
+    for (const [hash, inChain] of entry.isWide ? [] : chainPlaces(place)) {
       const chain = table.chains.get(hash);
-      if (chain && drop(chain.entries, order)) table.chains.delete(hash);
+      if (chain && drop(chain.entries, inChain)) table.chains.delete(hash);
     }
     if (table.places.size === 0) this.#tables.delete(name);
   }
@@ -200,8 +197,8 @@ export class ParkedIndex {
     const table = this.#tables.get(tableKey(entry.schema, entry.table));
     const place = table?.places.get(entry.id);
     if (!table || !place) return [];
-    const isBefore = (other: Place | undefined): other is Place =>
-      other !== undefined && other.order < place.order;
+    const isBefore = (other: Place | undefined, own = place): other is Place =>
+      other !== undefined && goesBefore(other, own);
     const wide = table.wide.entries[0];
     const before = isBefore(wide) ? [wide.entry] : [];
     if (entry.isWide) {
@@ -213,9 +210,9 @@ export class ParkedIndex {
       }
       return before;
     }
-    for (const hash of entry.hashes) {
+    for (const [hash, inChain] of chainPlaces(place)) {
       const head = table.chains.get(hash)?.entries[0];
-      if (isBefore(head)) before.push(head.entry);
+      if (isBefore(head, inChain)) before.push(head.entry);
     }
     return before;
   }
@@ -258,19 +255,42 @@ function chainOf(table: ParkedTable, hash: number): Chain {
   return chain;
 }
 
-function append(chain: Chain, place: Place): void {
+/** Where the message stands in the chain of each of its keys. */
+function chainPlaces(place: Place): readonly (readonly [hash: number, place: Place])[] {
+  const { hashes, firstRows, places } = place.entry;
+  return hashes.map((hash, i) => [hash, firstRows ? { ...place, first: places[firstRows[i]!]! } : place]);
+}
+
+/** What an earlier version of millrace has parked has no place, which is below zero: it stands where it was parked. */
+function goesBefore(one: Place, other: Place): boolean {
+  const areKnown = one.first >= 0n && other.first >= 0n;
+  return areKnown && one.first !== other.first ? one.first < other.first : one.order < other.order;
+}
+
+/** Returns its index. */
+function insert(places: Place[], place: Place): number {
+  const at = firstOf(places, (other) => goesBefore(place, other));
+  if (at === places.length) places.push(place);
+  else places.splice(at, 0, place);
+  return at;
+}
+
+function join(chain: Chain, place: Place): void {
   const { places } = place.entry;
-  const last = places.at(-1)!;
-  chain.entries.push(place);
-  chain.isRising &&= places[0]! >= chain.most;
+  const [first, last] = [places[0]!, places.at(-1)!];
+  const at = insert(chain.entries, place);
+  const [before, after] = [chain.entries[at - 1], chain.entries[at + 1]];
+  const isBehind = before === undefined || first >= before.entry.places.at(-1)!;
+  const isAhead = after === undefined || last <= after.entry.places[0]!;
+  chain.isRising &&= first >= 0n && isBehind && isAhead;
   if (last > chain.most) chain.most = last;
   chain.mostVersion = Math.max(chain.mostVersion, -Number(last));
 }
 
 /** Returns whether nothing is left. */
-function drop(places: Place[], order: number): boolean {
-  const at = firstOf(places, (place) => place.order >= order);
-  if (places[at]?.order !== order) return places.length === 0;
+function drop(places: Place[], place: Place): boolean {
+  const at = firstOf(places, (other) => !goesBefore(other, place));
+  if (places[at]?.order !== place.order) return places.length === 0;
   if (at === 0) places.shift();
   else places.splice(at, 1);
   return places.length === 0;

@@ -93,10 +93,15 @@ export class ReceiptRows implements KeptRows {
 
   /** Of a table without a key nothing is kept: nobody can ask for one of its rows. */
   add({ relation: { key } }: CompiledTable, { arena, identity, context, moment, touches }: AddedRow): void {
-    if (identity === null || key.length === 0) return;
-    const known = touches.length === 1 && touches[0] !== 0 ? touches[0]! : identityHash(arena, identity, key);
+    // Nobody asks for a TRUNCATE by a key. In a request it has a place: parts are cut by the numbers of its rows.
+    if (key.length === 0 || (identity === null && this.ordinals !== null)) return;
     const mark = codes[context.operation] | (moment.part << partShift);
-    this.addRow(known >>> 0, checkHash(arena, identity, key), mark);
+    if (identity === null) this.addRow(0, 0, mark);
+    else {
+      const known =
+        touches.length === 1 && touches[0] !== 0 ? touches[0]! : identityHash(arena, identity, key);
+      this.addRow(known >>> 0, checkHash(arena, identity, key), mark);
+    }
     this.ordinals?.push(moment.ordinal);
     this.addToRun(context.commitLsn, context.commitTimeUs);
   }

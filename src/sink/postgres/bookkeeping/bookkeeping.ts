@@ -154,12 +154,12 @@ export async function moveCheckpoint(
   );
 }
 
-/** `isPart`: only some rows were copied. `copied_at` stays: the others were copied then. */
+/** `keepsTime`: `copied_at` stays, as the rows, or most of them, were copied before. */
 export async function recordCopy(
   client: Client,
   connectorId: string,
   copy: TableCopyRecord,
-  isPart = false,
+  keepsTime = false,
 ): Promise<void> {
   const { schema, name, identity, point, isMerged, first, targets, isUnproved } = copy;
   await client.query(
@@ -167,7 +167,7 @@ export async function recordCopy(
       "is_unproved) values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (connector_id, table_schema, table_name) do update " +
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
       "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, is_unproved = excluded.is_unproved, " +
-      `copied_at = ${isPart ? "table_copy.copied_at" : "now()"}`,
+      `copied_at = ${keepsTime ? "table_copy.copied_at" : "now()"}`,
     [
       connectorId,
       schema,

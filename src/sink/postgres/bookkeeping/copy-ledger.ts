@@ -142,7 +142,7 @@ export class CopyLedger {
       const record = this.recordOf(table.relation);
       const identity = copyFingerprint(table);
       if (!record || record.identity === identity) continue;
-      await recordCopy(client, this.connectorId, { ...record, identity });
+      await recordCopy(client, this.connectorId, { ...record, identity }, true);
       this.add({ ...record, identity });
     }
   }

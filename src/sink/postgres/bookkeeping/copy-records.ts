@@ -122,6 +122,13 @@ export class CopyRecords {
   async dropAll(client: Client): Promise<void> {
     for (const tableId of [...this.#byTable.keys()]) await this.drop(client, tableId);
   }
+
+  /** Drops what copies have made that no record names any more: a copy that ends drops its tables behind its record. In no transaction. */
+  async dropUnrecorded(client: Client): Promise<void> {
+    const made = await madeTables(client, this.connectorId);
+    for (const tableId of new Set(made.map(({ tableId }) => tableId)))
+      if (!this.has(tableId)) await this.drop(client, tableId);
+  }
 }
 
 /** In the open transaction. */

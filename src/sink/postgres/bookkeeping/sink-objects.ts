@@ -21,6 +21,7 @@ export async function dropSideTables(
     const records = new CopyRecords(connectorId);
     await records.load(client);
     await records.dropAll(client);
+    await records.dropUnrecorded(client);
     await dropFormerCopies(client, connectorId);
   });
 }

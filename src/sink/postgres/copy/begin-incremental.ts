@@ -88,11 +88,13 @@ async function beginNew(
   const { connectorId } = sink.connector;
   const { records, touched, ledger } = sink.tables;
   const { relation } = table;
-  if (isFirst && !replaces && (await hasRows(client, target))) return null;
   const fingerprint = fingerprintOf(sink, begin);
+  let isOthers = false;
   const begun = async () => {
     // The stream of all tables waits meanwhile.
     await client.query("set local lock_timeout = '1s'");
+    isOthers = isFirst && !replaces && (await hasRows(client, target));
+    if (isOthers) return;
     // One that was interrupted ends, and the last one may have left tables that it could not drop.
     await dropCopy(client, connectorId, relation.id);
     await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
@@ -102,6 +104,7 @@ async function beginNew(
   await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
     throw isLocked(error) ? lockedAtSink(relation) : error;
   });
+  if (isOthers) return null;
   touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };

@@ -42,6 +42,12 @@ export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: 
   return JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
 }
 
+/** The pages of the target that are searched for rows to delete. */
+interface RemovedPages {
+  readonly next: number;
+  readonly end: number;
+}
+
 interface SettledPiece {
   readonly next: number;
   readonly isLast: boolean;
@@ -54,8 +60,8 @@ export class IncrementalCopy implements TableCopy {
   readonly #chunks: TakenChunk[] = [];
   readonly #tables: HelperTables;
   readonly #pace = new PiecePace();
-  /** In `replace` mode, the pages of the target that are searched for rows to delete; null: not begun. */
-  #removed: { next: number; readonly end: number } | null = null;
+  /** In `replace` mode; null: not begun. */
+  #removed: RemovedPages | null = null;
   #chunkCount = 0;
   /** The target was empty when the copy started. Rows that it has later come from the stream. */
   #isNew = false;
@@ -119,13 +125,17 @@ export class IncrementalCopy implements TableCopy {
     this.#requireValid();
     const { connector, tables } = this.context.sink;
     const { id } = this.context.table.relation;
-    const outcome = await this.#inTransaction(async (client, target) => {
-      if (this.begun.replaces && !(await this.#removeUncopied(client, target))) return null;
-      const recorded = await this.#record(client, target.target);
+    const piece = await this.#inTransaction(async (client, target) => {
+      const removed = this.begun.replaces ? await this.#removeUncopied(client, target) : null;
+      if (removed !== null && removed.next < removed.end) return { removed, outcome: null };
+      const outcome = await this.#record(client, target.target);
       await forgetCopy(client, connector.connectorId, id);
-      return recorded;
+      return { removed, outcome };
     });
-    if (outcome === "locked") return outcome;
+    if (piece === "locked") return piece;
+    const { removed, outcome } = piece;
+    // Only now: a rollback brings the rows back.
+    this.#removed = removed;
     if (outcome === null) return "more";
     this.#isMade = true;
     tables.touched.end(id);
@@ -166,8 +176,9 @@ export class IncrementalCopy implements TableCopy {
     if (record === null) throw copyInvalidated(table.relation, "was copied anew");
     const { keyNames, shape } = parseFingerprint(record.fingerprint);
     const { touched: keys } = this.#tables;
-    this.#isNew =
-      isFirst && (await this.context.betweenBatches(async (client) => !(await hasRows(client, target))));
+    const isEmpty = () => this.#inTransaction(async (client) => !(await hasRows(client, target)));
+    // One that is locked counts as not empty: its rows are compared in vain at most.
+    this.#isNew = isFirst && (await isEmpty()) === true;
     const active = touched.of(table.relation) ?? touched.begin({ tableId: id, keys, keyNames, shape });
     active.idleSinceMs = null;
   }
@@ -184,7 +195,7 @@ export class IncrementalCopy implements TableCopy {
       await client.query(chunkInsertSql(chunk, staging, pages));
     };
     // Nothing to write: do not lock the target.
-    if (next > taken.next) await this.#write(client, chunk.target, write);
+    if (next > taken.next) await this.#write(client, chunk.target, next - taken.next, write);
     if (next < taken.pages) return { next, isLast: false, copied: null };
     await client.query(`drop table ${sqlName(staging)}`);
     const copied = range && { ...range, point, rows };
@@ -192,24 +203,29 @@ export class IncrementalCopy implements TableCopy {
     return { next, isLast: true, copied };
   }
 
-  /** Deletes rows that no chunk brought, from some pages of the target. Returns whether all pages are done. */
-  async #removeUncopied(client: Client, chunk: ChunkTarget): Promise<boolean> {
+  /** Deletes rows that no chunk brought, from some pages of the target. Returns which pages are left. */
+  async #removeUncopied(client: Client, chunk: ChunkTarget): Promise<RemovedPages> {
     const { target } = chunk;
     // A partitioned table has no pages of its own.
     const isDivisible = target.ownRows.startsWith("only ");
-    this.#removed ??= { next: 0, end: isDivisible ? await pagesOf(client, target.target) : 1 };
-    const removed = this.#removed;
-    if (removed.next >= removed.end) return true;
-    const pages = isDivisible ? { from: removed.next, to: removed.next + this.#pace.size } : null;
-    await this.#write(client, target, () => client.query(deleteUncopiedSql(chunk, pages)));
-    removed.next = pages?.to ?? removed.end;
-    return removed.next >= removed.end;
+    const begin = async () => ({ next: 0, end: isDivisible ? await pagesOf(client, target.target) : 1 });
+    const { next, end } = this.#removed ?? (await begin());
+    if (next >= end) return { next, end };
+    const to = Math.min(end, next + this.#pace.size);
+    const pages = isDivisible ? { from: next, to } : null;
+    await this.#write(client, target, to - next, () => client.query(deleteUncopiedSql(chunk, pages)));
+    return { next: to, end };
   }
 
   /** Takes the table's lock or fails at once: the stream must not wait for another session's lock. */
-  async #write(client: Client, target: TargetTable, write: () => Promise<unknown>): Promise<void> {
+  async #write(
+    client: Client,
+    target: TargetTable,
+    pages: number,
+    write: () => Promise<unknown>,
+  ): Promise<void> {
     await client.query(`lock table ${target.ownRows} in row exclusive mode nowait`);
-    await this.#pace.measure(() => withLateChecks(client, target, write));
+    await this.#pace.measure(pages, () => withLateChecks(client, target, write));
   }
 
   /** Does a piece of work in a transaction of its own. Returns `locked` where another session holds a lock: try again later. */

@@ -6,7 +6,7 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { CopyRecords } from "../bookkeeping/copy-records.ts";
-import { helperTables, madeTables } from "./helper-tables.ts";
+import { helperTables } from "./helper-tables.ts";
 import type { TouchedKeys } from "./touched-keys.ts";
 
 /** Of the tables that a copy makes for itself. A copy that another version of millrace began is not resumed. */
@@ -53,9 +53,7 @@ export class InterruptedCopies {
         this.touched.begin({ tableId, keys, keyNames, shape });
       } else await this.drop(client, tableId);
     }
-    const left = await madeTables(client, this.connectorId);
-    for (const tableId of new Set(left.map(({ tableId }) => tableId)))
-      if (!this.records.has(tableId)) await this.records.drop(client, tableId);
+    await this.records.dropUnrecorded(client);
   }
 
   /** Whether a copy has been idle for too long. */

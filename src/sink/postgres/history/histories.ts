@@ -16,7 +16,7 @@ import type { TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { BatchHistories } from "./batch-history.ts";
-import { readHistory, requireOwnName } from "./history-check.ts";
+import { readHistory, requireOwnColumns, requireOwnName } from "./history-check.ts";
 import { HistoryFit } from "./history-fit.ts";
 import {
   HistoryLedger,
@@ -197,7 +197,8 @@ export class Histories {
     const record = this.#ledger.of(relation.id);
     try {
       const table = await readTargetTable(client, this.naming.target(relation));
-      await requireOwnName(client, name, relation);
+      requireOwnColumns(name, relation);
+      await requireOwnName(client, name);
       const wanted = table ? await wantedColumns(client, table, relation) : null;
       const followed = record?.columns ?? [];
       if (wanted) await readHistory(client, { name: record?.history ?? name, followed, wanted });

@@ -28,12 +28,16 @@ export async function readHistory(client: Client, history: CheckedHistory): Prom
   return table;
 }
 
-/** Throws MigrationRefused where something else has the name, or a column of the table has the name of one of the history's own. */
-export async function requireOwnName(client: Client, name: TargetName, relation: Relation): Promise<void> {
+/** Throws MigrationRefused where a column of the table has the name of one of the history's own. `name`: of the history. */
+export function requireOwnColumns(name: TargetName, relation: Relation): void {
   const clash = relation.columns.find(
     (column) => hasHistory(column) && historyColumnNames.includes(column.name),
   );
   if (clash) throw clashing(name, clash.name);
+}
+
+/** Throws MigrationRefused where something else has the name. */
+export async function requireOwnName(client: Client, name: TargetName): Promise<void> {
   const taken = await nameTaken(client, name);
   if (taken) throw taken;
   const table = await readTargetTable(client, name);

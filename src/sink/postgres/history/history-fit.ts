@@ -5,7 +5,7 @@ import { keyNames, qualifiedName, type Relation } from "../../../change/relation
 import { renameClashing, renameSql, tableExists } from "../schema/table-rename.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import type { TargetName } from "../schema/target-name.ts";
-import { readHistory, requireOwnName } from "./history-check.ts";
+import { readHistory, requireOwnColumns, requireOwnName } from "./history-check.ts";
 import { type HistoryLedger, type HistoryRecord, shownColumns } from "./history-ledger.ts";
 import { followedBehind, type HistoryChange, planHistory, type WantedColumn } from "./history-migration.ts";
 import { nameBefore, versionsName } from "./history-naming.ts";
@@ -38,6 +38,7 @@ export class HistoryFit {
   /** Throws MigrationRefused where rows cannot go there. */
   async follow(client: Client, followed: FollowedTable): Promise<HistoryRecord> {
     const { target, relation, name, wanted } = followed;
+    requireOwnColumns(name, relation);
     await this.#takeName(client, followed);
     const known = this.ledger.of(relation.id);
     const there = await readHistory(client, { name, followed: known?.columns ?? [], wanted });
@@ -124,7 +125,7 @@ export class HistoryFit {
   async #takeName(client: Client, { relation, name }: FollowedTable): Promise<void> {
     const own = this.ledger.of(relation.id);
     if (own && isSameName(own.history, name)) return;
-    await requireOwnName(client, name, relation);
+    await requireOwnName(client, name);
     const occupant = this.ledger.named(name);
     if (occupant && this.isPresent(occupant.tableId)) await this.#moveAway(client, occupant);
     else if (occupant) await this.ledger.forget(client, occupant.tableId);

@@ -6,7 +6,7 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
-import { keysSetting } from "../../../comparison/digest-sql.ts";
+import { keysSetting, within } from "../../../comparison/digest-sql.ts";
 import type { Permits } from "../../../concurrency/semaphore.ts";
 import { copyOut, type RowCount } from "../../../connection/copy/copy-out.ts";
 import {
@@ -240,12 +240,8 @@ async function beginPart(client: Client, table: TableShape, part: CopyPart): Pro
   await client.query("select set_config($1, $2, true)", [keysSetting, JSON.stringify(part.keys)]);
 }
 
-/** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
 export function isInPart({ relation }: TableShape, selection: TableSelection, part: CopyPart): string {
-  if (part.kind === "range") {
-    const { from, to } = part.range;
-    return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
-  }
+  if (part.kind === "range") return within(part.range);
   const { columns, values } = keySql({ relation }, selection);
   return `(${columns}) in (select ${values} from ${wantedKeys})`;
 }

@@ -41,7 +41,7 @@ export class TableReader implements VerifySource, AsyncDisposable {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const count = { rows: 0 };
     const chunks = copyTableChunks({ ...this.#request, table, point, form, part, count });
-    return { table, form, chunks, rowsRead: () => count.rows };
+    return { chunks, rowsRead: () => count.rows };
   }
 
   hashing(): Promise<HashingServer> {

@@ -4,8 +4,9 @@
 
 import type { Client } from "pg";
 import type { TableSize } from "../../../change/page-range.ts";
-import type { Relation, ReplicaIdentity, TableShape } from "../../../change/relation.ts";
+import type { Relation, TableShape } from "../../../change/relation.ts";
 import { keyNumbersSql } from "../catalog/key-numbers.ts";
+import { replicaIdentityOf } from "../publication/replica-identity.ts";
 
 /** Only heap tables can be read by page address. A table that is gone has no row. */
 const sizeQuery = `
@@ -49,18 +50,11 @@ interface KeyRow {
   readonly numbers: readonly number[] | null;
 }
 
-const identities: Readonly<Record<ReplicaIdentity, string>> = {
-  default: "d",
-  full: "f",
-  index: "i",
-  nothing: "n",
-};
-
 /** Whether the table's identity and key are, in the copy's snapshot, those of its shape. */
 export async function hasSameKey(client: Client, { relation }: TableShape): Promise<boolean> {
   const { rows } = await client.query<KeyRow>(keyQuery, [relation.id]);
   const [row] = rows;
-  if (!row || row.identity !== identities[relation.replicaIdentity]) return false;
+  if (!row || replicaIdentityOf(row.identity) !== relation.replicaIdentity) return false;
   if (relation.replicaIdentity !== "index") return row.keyId === relation.keyId;
   const numbers = relation.key.map((i) => relation.columns[i]!.number).sort((a, b) => a - b);
   return (row.numbers ?? []).join() === numbers.join();

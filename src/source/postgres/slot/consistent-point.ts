@@ -41,9 +41,7 @@ export interface ConsistentPointRequest {
   readonly warn: (reason: string | null, commands?: readonly string[]) => void;
 }
 
-/**
- * While a temporary slot is being created the stream stands still. A new connector has no stream yet, so it may wait.
- */
+/** How long a temporary slot may take: a blocking copy or a comparison makes the stream wait for it. A new connector has no stream yet, and may wait. */
 export const temporarySlotMs = 20_000;
 /** A standby waits for its primary to log something three times, every 15 s. */
 const standbySlotMs = 60_000;

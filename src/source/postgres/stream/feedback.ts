@@ -53,16 +53,16 @@ export const streamPace: StreamPace = { advanceMs: 4_000, heartbeatMs: 30_000, c
  */
 export const minAdvanceBytes = 1024n * 1024n;
 /**
- * After the last justified advance comes one more, at some times the interval: a slot releases log only up to the last
- * `running_xacts` record that is acknowledged, and the server writes one within 15 s. After that, less growth than that
- * waits for long, but not for ever: the slot's catalog_xmin advances with it.
+ * `followUpAfter` intervals after an advance over so much log comes one more: a slot releases log only up to the last
+ * `running_xacts` record that is acknowledged, and the server writes one within 15 s. After that, less log waits for
+ * `littleAfter` intervals. It does not wait for ever, as the slot's catalog_xmin moves with it.
  */
 const followUpAfter = 8;
 const littleAfter = 75;
 
 /**
  * Whether to advance the checkpoint over `grownBytes` of log that hold nothing for us, `sinceMs` after its last
- * advance. `isFollowedUp`: that was over less than `minAdvanceBytes`. Each advance is a write at the sink.
+ * advance. `isFollowedUp`: the last advance was over less than `minAdvanceBytes`. Each advance is a write at the sink.
  */
 export function isAdvanceDue(
   grownBytes: bigint,

@@ -5,13 +5,13 @@ import type { Lsn } from "../../../change/lsn.ts";
 
 /** A server that is not busy with a backlog tells the end of its log more often than this. */
 const staleMs = 1_000;
-/** Otherwise the server sends what is flushed at once. */
+/** A server sends at once what is flushed. One that has sent nothing for so long, though its log goes on, waits for something. */
 const standsStillMs = 10_000;
 
 export class LogEnd {
   /**
-   * The server has sent nothing for a while, though its log goes on. As of the last look over another connection, so that one more look is
-   * made when it is over.
+   * The server has sent nothing for a while, though its log goes on. Each look over another connection sets it. It stays until the next look, so
+   * that one more look is made after the standstill has ended.
    */
   standsStill = false;
   #toldAtMs: number;

@@ -62,6 +62,8 @@ export class PostgresStream implements ChangeStream {
   #collecting: ReturnType<typeof setTimeout> | null = null;
   readonly #liveness: ServerLiveness;
   readonly #status: StandbyStatus;
+  /** The reader has a batch that may not be written yet: it has not asked for the next one. */
+  #isOut = false;
   /** The reader wants no more batches. */
   #isEnding = false;
   #isPaused = false;
@@ -116,7 +118,9 @@ export class PostgresStream implements ChangeStream {
   }
 
   async next(): Promise<ChangeBatch> {
+    this.#isOut = false;
     this.#buffer.releaseTaken();
+    this.#detectCaughtUp();
     this.#applyBackpressure();
     while (true) {
       this.options.signal.throwIfAborted();
@@ -127,7 +131,7 @@ export class PostgresStream implements ChangeStream {
       if (batch) {
         this.#advance.handedOutBatch(batch);
         if (batch.count > 0) this.#recordActivity();
-        this.#detectCaughtUp();
+        this.#isOut = true;
         this.#applyBackpressure();
         await this.options.beforeHandOut();
         return await this.#relations.complete(batch);
@@ -251,6 +255,7 @@ export class PostgresStream implements ChangeStream {
   }
 
   #detectCaughtUp(): void {
+    if (this.#isOut) return;
     const { inTransaction, resumeLsn } = this.#decoder.builder;
     const isAllOut = !inTransaction && this.#buffer.isEmpty;
     if ((isAllOut ? resumeLsn : this.#advance.handedOut) >= this.options.logEnd) this.#catchUp.resolve();

@@ -51,8 +51,8 @@ export class StandbyStatus {
   }
 
   /**
-   * Asks until the server has come to the end of its log, or for long enough, and returns what `position` was last: null counts for
-   * nothing there, as what has come meanwhile is not written.
+   * Asks until the server has come to the end of its log, or for long enough. Returns the last `position` that was not null. Null means that
+   * something has come which is not written: the position before it still holds. Null is returned where the first one is null.
    */
   async untilStill(position: () => Lsn | null): Promise<Lsn | null> {
     const deadline = performance.now() + answerMs;

@@ -176,6 +176,28 @@ test("a row waits behind its own key, and not behind others of a message that wa
   expect(index.ahead("public", "t", { ...next, place: next.place + 1n })?.id).toBe(later.idempotencyKey);
 });
 
+test("a row that comes again and is parked after a later one goes before it, and what lies between waits", () => {
+  const index = new ParkedIndex();
+  const whole = { ...request(['{"id":1,"v":1}', '{"id":1,"v":2}', '{"id":1,"v":3}']), touches: [1, 1, 1] };
+  const [first = whole, between = whole, last = whole] = partsOf(whole, [[0], [1], [2]]);
+  const [early, late] = [entryOf(first), entryOf(last)];
+  index.add(late);
+  index.add(early);
+  expect([index.isFirst(early), index.isFirst(late)]).toEqual([true, false]);
+  expect(index.firstOfKeys(late)).toEqual([early]);
+  expect(divideRequest(between, index, new ParkedIndex())).toMatchObject({ free: [], behind: [[0]] });
+  expect(index.lastOf("public", "t", [1])).toEqual([late]);
+  for (const [row, part] of [first, between, last].entries())
+    expect([row, index.holds("public", "t", { ...placesOf(part)[0]!, hashes: [1] })]).toEqual([
+      row,
+      row !== 1,
+    ]);
+  index.remove(early);
+  expect(index.isFirst(late)).toBe(true);
+  index.remove(late);
+  expect([index.size, index.lacks("public", "t")]).toEqual([0, true]);
+});
+
 test("what waits is one part for each key", () => {
   const index = new ParkedIndex();
   const rows = Array.from({ length: 6 }, (_, i) => `{"id":${i % 3}}`);

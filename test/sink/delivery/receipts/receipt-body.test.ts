@@ -19,6 +19,24 @@ import {
   ReceiptRows,
   RowLists,
 } from "../../../../src/sink/delivery/receipts/receipt-rows.ts";
+import type { CompiledTable } from "../../../../src/sink/format/compiled-table.ts";
+import type { RowMoment } from "../../../../src/sink/format/idempotency-key.ts";
+import type { RowContext } from "../../../../src/sink/format/row-encoder.ts";
+
+test("a part of a request with a TRUNCATE has the rows of its numbers", () => {
+  const rows = new ReceiptRows(false);
+  const table = { relation: { key: [0] } } as unknown as CompiledTable;
+  const context = { operation: "truncate", commitLsn: lsn(7n), commitTimeUs: 1 } as RowContext;
+  const moment = { ordinal: 0, part: 0 } as RowMoment;
+  rows.add(table, { arena: new Uint8Array(), identity: null, context, moment, touches: [] });
+  for (const hash of [11, 22]) {
+    rows.addRow(hash, hash, 0);
+    rows.addToRun(lsn(8n), 2);
+  }
+  const part = rows.part([1, 2]);
+  expect(part.lists.hashes).toEqual([11, 22]);
+  expect([0, 1].map((row) => commitOf(part, row)?.lsn)).toEqual([lsn(8n), lsn(8n)]);
+});
 
 const word = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const time = fc.integer({ min: 0, max: 4_000_000_000_000 });

@@ -65,6 +65,41 @@ test("the stream does not wait for whoever holds the table: the piece is tried a
   expect(await rig.query("select id from entries")).toEqual([{ id: 1 }]);
 });
 
+test("rows that a lock on the bookkeeping brings back are removed again", async () => {
+  await using rig = await begin("chunk_unrecorded", rowsOf("1:a 9:stray"));
+  await using copy = await started(rig, "replace");
+  await copy.take(chunkOf(accounts, rowsOf("1:A 2:B")));
+  expect(await copy.settle()).toBe("all");
+  {
+    await using holder = await server.connect(rig.name);
+    await holder.query("begin; lock table millrace.table_copy in share mode");
+    expect(await copy.finish()).toBe("locked");
+  }
+  expect(await copy.finish()).toBe("all");
+  expect(await held(rig)).toEqual([...rowsOf("1:A 2:B")]);
+});
+
+test("a first copy waits for nobody who holds its table", async () => {
+  await using rig = await begin("chunk_begin_locked");
+  {
+    await using _given = await started(rig, "initial");
+  }
+  await using holder = await server.connect(rig.name);
+  await holder.query("begin; lock table accounts in access exclusive mode");
+  await expect(rig.sink.copies.begin(accounts, "initial", "runs", never)).rejects.toMatchObject({
+    code: "table_changed",
+  });
+  await holder.query("rollback");
+  await using copy = await rig.sink.copies.begin(accounts, "initial", "runs", never);
+  await holder.query("begin; lock table accounts in access exclusive mode");
+  await copy.start(false);
+  await holder.query("rollback");
+  await copy.take(chunkOf(accounts, rowsOf("1:a")));
+  expect(await copy.settle()).toBe("all");
+  expect(await copy.finish()).toBe("all");
+  expect(await held(rig)).toEqual([...rowsOf("1:a")]);
+});
+
 test("a large chunk comes in pieces; what the stream brings between them stays", async () => {
   await using rig = await begin("chunk_pieces");
   await using copy = await started(rig, "initial");
