@@ -35,7 +35,10 @@ export async function validateConnectors(
     found.push({ id: connector.id, source: await check("source"), sink: await check("sink") });
   }
   if (json) printJson(terminal, found);
-  if (failed > 0) throw new CommandFailure(failed === 1 ? "A check failed." : `Checks of ${failed} failed.`);
+  if (failed > 0)
+    throw new CommandFailure(
+      failed === 1 ? "A side failed its checks." : `${failed} sides failed their checks.`,
+    );
 }
 
 /** Shows the tables of the connector's source. */

@@ -17,7 +17,6 @@ import { patchConnector } from "../connector/request/patch-connector.ts";
 import { type Precondition, requireCondition, unconditional } from "../connector/request/precondition.ts";
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
-import { disabledText, refusalOfResume } from "../connector/request/resume-refusal.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { type TableStatus, withVerified } from "../connector/table-status.ts";
 import { listedNames } from "../errors/listed-names.ts";
@@ -30,6 +29,7 @@ import {
   noRound,
   type StoredConnector,
 } from "../state/stores/connector-store.ts";
+import { changeFor } from "./command-change.ts";
 import { refuseSharedIdentity } from "./kafka-identity.ts";
 import { needsFreshStart } from "./run/fresh-start.ts";
 import type { StatusBoard } from "./status/status-board.ts";
@@ -119,7 +119,7 @@ export class StoredConnectorService implements ConnectorService {
       const isThere = await this.#change(id, (stored) => {
         if (!isDeletion) refuseIfDeleted(stored);
         requireCondition(id, stored.given, precondition);
-        return this.#changeFor(command, stored);
+        return changeFor(command, stored, this.context);
       });
       if (!isThere) throw connectorNotFound(id);
     });
@@ -144,42 +144,6 @@ export class StoredConnectorService implements ConnectorService {
     // Of the same id: what a replacement would make.
     const replaces = fillFrom === request.id;
     return resolveConnector(request, { id: request.id, stored: filler?.config ?? null, replaces });
-  }
-
-  /** The change of the record that a command makes; null: none. */
-  #changeFor(command: Command, stored: StoredConnector): ConnectorChange | null {
-    const runId = this.context.newRunId();
-    // A connector whose round is complete starts another; an incomplete round is continued.
-    const round = stored.roundEndedAt === null ? {} : noRound;
-    switch (command) {
-      case "Start": {
-        const isOver = this.context.statuses.isOver(stored.id, stored.runId);
-        return stored.stopped || isOver ? { stopped: false, runId, ...round } : null;
-      }
-      case "Stop":
-        return stored.stopped ? null : { stopped: true };
-      case "Restart":
-        return { stopped: false, runId, ...round };
-      case "ReIntialize":
-      case "ReInitialize":
-        // It would drop what there is, and copy nothing before somebody enables it.
-        if (stored.config.disabled) throw new MillraceError("conflict", disabledText);
-        return { stopped: false, runId, cleanup: stored.config, resumes: false };
-      case "Resume": {
-        const { config, resumes: isAsked, cleanup, initialized } = stored;
-        const facts = { isAsked, beginsAnew: cleanup !== null || !initialized };
-        const refusal = refusalOfResume(config, this.context.statuses.status(stored), facts);
-        if (refusal) throw refusal;
-        return { stopped: false, runId, resumes: true };
-      }
-      // Repeating the command changes nothing.
-      case "Delete":
-        return stored.deletion ? null : { deletion: "wait" };
-      case "ForceDelete":
-        return stored.deletion === "force" ? null : { deletion: "force" };
-      default:
-        return command satisfies never;
-    }
   }
 
   /** Returns false when another replica has stored a connector of this id meanwhile. */

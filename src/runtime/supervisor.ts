@@ -30,7 +30,7 @@ export class Supervisor implements AsyncDisposable {
   readonly #ending = new Map<string, Ending>();
   /** Terms of connectors that are taken as soon as their earlier runs have ended. */
   readonly #awaiting = new Map<string, number>();
-  /** That no task counts as running any more that ran before the start; null: not tried, or it has failed. */
+  /** Resolves when tasks that ran before the start are pending again; null: not asked for yet, or it failed. */
   #released: Promise<void> | null = null;
   #deletesOnly = true;
   #closed = false;
@@ -166,7 +166,7 @@ export class Supervisor implements AsyncDisposable {
     connector.reconcile();
   }
 
-  /** Where nobody else can run any, one statement releases those of all connectors, before the first of them begins. */
+  /** Makes tasks pending that ran before the start. Without other replicas one statement does so for all connectors, before the first one begins. */
   async #releaseTasks(id: string, term: Term): Promise<void> {
     const { tasks } = this.context.state;
     if (term !== null) return tasks.releaseRunning(id, term);

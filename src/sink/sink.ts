@@ -44,8 +44,8 @@ export interface Sink extends AsyncDisposable {
 
   /**
    * Takes the tables that the stream will bring: all that are selected. The sink voids copies of tables that are no longer among them, or are
-   * other tables by now: it missed their changes. The stream brings changes of `unreadable` tables before these have a copy. A sink that
-   * needs the copy first drops these changes, durably, up to the copy's point.
+   * other tables by now: it missed their changes. The stream brings changes of `unreadable` tables before these have a copy. A sink that cannot
+   * apply them without the copy leaves them out, durably, up to the copy's point.
    */
   prepare(
     tables: readonly TableShape[],

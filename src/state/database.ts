@@ -17,7 +17,10 @@ export interface OpenDatabase extends AsyncDisposable {
   readonly shared: SharedDatabase | null;
 }
 
-/** Is called when the state was not shown to be in use for a time, and is again. Gets a session that nothing else waits for. */
+/**
+ * One session shows others that the state is in use. This is called when that session was lost, and is open again. It gets that session: nothing
+ * else waits for it.
+ */
 export type Reopened = (database: Database) => Promise<void>;
 
 /** A database that several replicas may use. */

@@ -64,7 +64,7 @@ export async function openState(options: StateOptions): Promise<State> {
   const opened = await openDatabase(options, owned);
   const { database, lost } = opened;
   let keepsKey: Reopened = async () => {};
-  // Before the key is checked: from here on nobody changes it, but while this replica is cut off.
+  // First: from here on nobody changes the key, unless this replica loses that session. Then `keepsKey` checks the key again.
   const shared =
     opened.shared &&
     (await share(opened.shared, database, options.instance, owned, (session) => keepsKey(session)));

@@ -242,7 +242,7 @@ test("validate and catalog work on a file and on a stored connector", async () =
   await millrace(["connectors", "delete", "look"]);
   await writeFile(file, JSON.stringify(connectorFile("look", 1)));
   const unsound = await millrace(["validate", "-f", file]);
-  expect(unsound).toMatchObject({ code: 1, error: "millrace: Checks of 2 failed.\n" });
+  expect(unsound).toMatchObject({ code: 1, error: "millrace: 2 sides failed their checks.\n" });
   expect(unsound.out).toContain("  Failed   Network: Reachability: ");
   expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
 });

@@ -107,7 +107,7 @@ function tagList(): JsonObject[] {
   return [
     { name: "Connectors", description: "Stored configurations: one source, one sink." },
     { name: "Runs", description: "Commands to connectors, and what happened to them." },
-    { name: "Tasks", description: "Copies of single tables." },
+    { name: "Tasks", description: "Copies, comparisons and replays of single tables." },
     { name: "Parking", description: "Messages that were refused, and those that wait behind them." },
     { name: "Inspection", description: "Looking at sources, sinks and configurations; nothing is stored." },
     { name: "Service", description: "The service about itself." },

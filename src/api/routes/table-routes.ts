@@ -11,7 +11,7 @@ const detail = {
   summary: "Where a connector's tables stand",
   description:
     "Each table at the source, also those that the connector does not take, with the reason. By schema and name. As the run reported it, at most " +
-    "a second ago; while nothing runs, as it stood last. Empty until a run has read the source's catalog since the service started.",
+    "a second ago; while nothing runs, as it stood last. Empty until a run has read the source's catalog since the replica that holds the connector took it.",
 };
 
 export function tableRoutes(connectors: ConnectorService) {

@@ -38,5 +38,5 @@ export function parallelCopies(sides: PostgresSides): number {
 
 /** How many parts of a table each side reads at once for a comparison. */
 export function verifyLanes({ limits }: Pick<ConnectorConfig, "limits">): number {
-  return limits?.verify.lanes || defaultVerifyLanes;
+  return limits.verify.lanes || defaultVerifyLanes;
 }

@@ -1,7 +1,7 @@
 // Which leases this replica holds, and until when by its own clock. When they could not be renewed by then, all are lost, whatever else
 // goes on. A timer sees to that, and so does each question, since the process or its machine may have stood still. A replica that was
-// alone when it heard of the state last goes on: nobody else has asked for its leases. Should somebody join meanwhile, whom it cannot
-// hear of, its term is an older one, and fenced.
+// alone when the state answered last goes on: nobody else has asked for its leases. Another one may join while this one cannot reach the
+// state, and takes the leases under higher terms. What this one still writes under its own is refused.
 //
 // A lease that was lost or given back is never held again under the same term: the state may hear of it late, and another replica may
 // have it by then.

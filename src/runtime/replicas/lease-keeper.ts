@@ -14,7 +14,7 @@ export type Leases = Pick<
   "join" | "renew" | "view" | "take" | "release" | "forgetLost" | "leave"
 >;
 
-/** What is called here is called synchronously and must not throw. */
+/** Nothing that is called here may throw. `giveBack` may reject, which is logged. */
 export interface LeaseKeeperContext extends Omit<HeldLeasesContext, "isAlone"> {
   readonly store: Leases;
   /** Asked to stop in order; resolves when nothing of its run goes on. */
@@ -95,7 +95,7 @@ export class LeaseKeeper implements AsyncDisposable {
     if (this.#phase !== "new") this.#loop.poke();
   }
 
-  /** Whether the connector's run may still write: its lease lasts for `forMs` more by our clock. */
+  /** Whether the connector's run may still write. */
   holds(connectorId: string, forMs = 0): boolean {
     return this.#leases.holds(connectorId, forMs);
   }

@@ -29,9 +29,9 @@ const mostFencings = 3;
 const fencingsMs = 600_000;
 
 /**
- * What asks for a producer may arrive late, and fences the one that has begun since: the request of a replica that was frozen amid its
- * beginning, or one of this run's own that the network held back. Each does so once. So a producer that was fenced begins again, unless that
- * happens again and again. `before`: when it happened.
+ * A request for a producer may arrive late: from a replica that was frozen as it began, or from this run, held back by the network. It then
+ * fences the producer that has begun since. Each such request does so once. So a fenced producer begins again, unless it is fenced again and
+ * again. `before`: when that happened.
  */
 export function mayFenceBack(before: readonly number[], nowMs: number): boolean {
   return before.filter((atMs) => nowMs - atMs < fencingsMs).length < mostFencings;

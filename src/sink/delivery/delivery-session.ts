@@ -110,24 +110,20 @@ export class DeliverySession {
     }
   }
 
-  /**
-   * Begins nothing new. Returns when what is under way has ended and is recorded, or `signal` aborts it.
-   */
+  /** Begins nothing new. Returns when what is under way has ended and is recorded, or `signal` aborts it. */
   async stop(signal: AbortSignal): Promise<void> {
     this.#isStopping = this.#commitPoint !== null;
     this.#copies.breakOff();
     await this.#transport.drain(signal);
-    const stream = this.#delivering?.stream;
+    const { stream, keeper } = this.#delivering ?? {};
     if (stream?.isBetween === false) this.#commitPoint?.giveUp();
-    await untilAborted(stream?.settled() ?? Promise.resolve(), signal).catch(() => undefined);
+    await untilAborted(Promise.resolve(stream?.settled()), signal).catch(() => undefined);
     this.#commitPoint?.giveUp();
     // Also what a copy or a retry has asked to be saved.
-    await untilAborted(this.#delivering?.keeper.settled() ?? Promise.resolve(), signal).catch(
-      () => undefined,
-    );
+    await untilAborted(Promise.resolve(keeper?.settled()), signal).catch(() => undefined);
     // A commit under way is not waited for any longer.
     if (signal.aborted) await this.#transport.drain(signal);
-    await this.#delivering?.keeper.close();
+    await keeper?.close();
     await this.#transport.close();
     this.#stopped = true;
     this.#inbox.wake();

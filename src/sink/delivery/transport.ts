@@ -71,13 +71,13 @@ export interface Transport {
   /** Nothing is sent any more. */
   readonly isOver: boolean;
   /**
-   * Rows of the stream up to there are durable. `areCopiesOpen`: rows of a copy that is not made may come again in the same requests. So
-   * they may until the stream goes on, as it waits for such copies, and never without a stream. Absent: it does not matter to the transport.
+   * Rows of the stream up to there are durable. `areCopiesOpen`: ranges of a copy are missing, so that rows of it may come again in the same
+   * requests. Absent: it does not matter to the transport.
    */
   passed?(checkpoint: Checkpoint, areCopiesOpen: boolean): void;
   /** The stream up to there may have been sent by an earlier run; null: none was. Absent: it does not matter to the transport. */
   replaysUntil?(position: Position | null): void;
-  /** Once the record is loaded: what an earlier run has kept of the stream, to send it later, was committed before this place. Absent: nothing. */
+  /** What earlier runs have parked of the stream was committed before this place. Known once the record is loaded. Absent: nothing is parked. */
   readonly keptReach?: Lsn;
   /** Requests that have the row and are not delivered. Absent: the transport does not tell. */
   find?(question: RowQuestion): readonly OpenRequest[];

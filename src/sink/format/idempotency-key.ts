@@ -11,7 +11,7 @@ const pieceBytes = 32 * 1024;
 /** A column's bytes above this go to the hash directly. */
 const largeColumnBytes = 8 * 1024;
 
-/** Which of the two rows that a change of the primary key makes; `whole` for all other changes. */
+/** What a row is of a change: all of it, or one of the two rows that a change of the key makes; or what else it is. Keys hold the numbers: they stay. */
 export const RowPart = {
   whole: 0,
   keyRemoved: 1,

@@ -8,7 +8,7 @@ import type { WatchedSession } from "../../connection/session-watch.ts";
 export interface ApplySession {
   /** Runs `action` in that session. Call it between two batches. */
   guard<T>(action: (client: Client) => Promise<T>): Promise<T>;
-  /** For a sink with one session: call it between two batches. */
+  /** For copies that are made in this session. Call it between two batches. */
   readonly client: () => Client;
   watched(client: Client): WatchedSession;
   /** Changes that the stream brought before this LSN are durable. */
@@ -21,6 +21,6 @@ export interface ApplySession {
   readonly form: () => TupleForm;
   /** Gives up the source's transaction in progress: its session may hold locks that a copy needs. */
   readonly giveUpInProgress: () => void;
-  /** Reads the bookkeeping again, which `action` has changed in another way than by applying changes. */
+  /** Reads the bookkeeping again. Call it after it was changed in another way than by applying changes. */
   readonly readAgain: (client: Client) => Promise<unknown>;
 }

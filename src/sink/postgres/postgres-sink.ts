@@ -236,7 +236,7 @@ export class PostgresSink implements Sink {
 
   #count(batch: ChangeBatch): void {
     const { count, commitTimeUs } = batch.transactions;
-    if (count > 0) this.#tables.histories.isLaterThan(commitTimeUs[count - 1]!);
+    if (count > 0) this.#tables.histories.sawTime(commitTimeUs[count - 1]!);
     this.#undurable.rows += batch.count;
     this.#undurable.bytes += bytesOfTuples(batch);
   }

@@ -92,9 +92,9 @@ export class ParkedMessages {
   }
 
   /**
-   * Messages that have a row, or that it waits behind: those that are parked, in their order, then those that were discarded, the newest
-   * first; at most 1,000. `hash`: `identityHash` of the key, unsigned, which later rows are found to wait by, however the key is written.
-   * Null: it is not known, and a number may be written as a text.
+   * Messages that have a row, or that it waits behind: first those that are parked, in their order, then those that were discarded, the newest
+   * first; at most 1,000. `hash`: `identityHash` of the key, unsigned. It finds the row however its key is written. Null: it is not known.
+   * Then keys are compared as texts: 7 and "7" are the same.
    */
   async ofKey(
     connectorId: string,
@@ -181,8 +181,8 @@ export async function lockMessages(transaction: Database, connectorId: string): 
 }
 
 /**
- * The time of a wish: later than that of every one before, also in milliseconds, which is how that of a discard is kept. Those of a connector are
- * made one after the other, so that a run that has seen one has seen all of an earlier time.
+ * The time of a new wish, a retry or a discard. It is later than every earlier one of the connector: than a discard by a millisecond, as that is
+ * kept without more digits. The lock makes wishes of a connector come one after the other. So a run that has seen one has seen all earlier ones.
  */
 export async function nextTime(transaction: Database, connectorId: string): Promise<string> {
   await lockMessages(transaction, connectorId);

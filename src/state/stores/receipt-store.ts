@@ -39,7 +39,7 @@ export class ReceiptStore {
   ) {}
 
   /**
-   * Tables are told, and all receipts are removed, after what was asked for before has ended, and after the saves that are under way: these may
+   * Stores the tables, or removes receipts. To store, or to remove all, waits for what was asked for before, and for saves under way: these may
    * be of a run that has ended. Throws `lease_lost`, `state_unavailable`.
    */
   async answer(connectorId: string, call: ReceiptCall, term: Term): Promise<void> {
@@ -123,8 +123,8 @@ export class ReceiptStore {
 }
 
 /**
- * SQL: the time from which on a message may have receipts that say it is parked; null: there are none. The day is for an attempt that was
- * under way when the message was discarded, and was refused after that.
+ * SQL: discards from before this time may be forgotten, as no receipt that is left says that their messages are parked. Null: there are no
+ * receipts. The day is for an attempt that was under way at the discard, and was refused after it.
  */
 export function receiptsSince(connectorId: string): SQL {
   return sql`(select began_at - interval '1 day' from ${receipts} where connector_id = ${connectorId} order by ${receipts.id} limit 1)`;

@@ -108,7 +108,7 @@ export class ChunkRows {
     while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Rows that are in no request yet are not sent. They count as taken until the copy ends, which it does now. */
+  /** Rows that are in no request yet are not sent. They stay counted as taken: the copy ends with this chunk. */
   cancel(): void {
     this.#isWhole = false;
     this.recorded();
@@ -134,7 +134,7 @@ export class ChunkRows {
     releaseArena(batch.arena);
   }
 
-  /** Cuts some rows, which what the stream brings next comes after. Returns the first row that is left. */
+  /** Cuts some rows into requests. What the stream brings next comes after them. Returns the first row that is left. */
   #cutSlice(batch: ChangeBatch, from: number): number {
     const to = Math.min(batch.count, from + Math.max(1, Math.min(rowsPerSlice, this.undelivered.left)));
     let i = from;

@@ -28,7 +28,7 @@ export interface DeliveryCopiesOptions {
   readonly failed: (error: unknown) => void;
   /** Called when a chunk is delivered, durably: the stream may have to come to its point. */
   readonly delivered: () => void;
-  /** That are kept in mind beside the stream. */
+  /** So many touched keys a copy remembers while the stream runs. Absent: as many as memory has room for. */
   readonly maxTouched?: number;
 }
 

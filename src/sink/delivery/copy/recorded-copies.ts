@@ -41,8 +41,9 @@ export function canStreamGoOn(relation: Relation, filter: OperationFilter): bool
 export class RecordedCopies implements ChangeWatch {
   /** The sink was told that rows are to be copied, or tables. */
   #isTold = false;
-  /** Tables that are being copied beside the stream. Of others that were begun again, since when nobody copies them. */
+  /** Tables that are being copied while the stream runs. */
   readonly #underWay = new Set<string>();
+  /** Of other copies that were begun again: since when nobody makes them. */
   readonly #waitingMs = new Map<string, number>();
 
   constructor(
@@ -233,7 +234,7 @@ export class RecordedCopies implements ChangeWatch {
     return false;
   }
 
-  /** More rows are incomplete than can be recorded: the copy counts no more, but that of before a copy that was begun again. */
+  /** More rows are incomplete than can be recorded, so this copy counts no more. Where it was begun again, the copy before it still counts. */
   #refuse(name: string, copy: ChunkedCopy): void {
     if (copy.phase === "again") {
       this.forget(name);

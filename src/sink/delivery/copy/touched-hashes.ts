@@ -1,6 +1,6 @@
 // The keys that the stream touches while a table is copied beside it (the watermark scheme of DBLog). A chunk leaves out rows that were
-// touched since its point: the receiver has a later state of them. Of rows of which the stream brought a part alone, it knows which
-// the receiver may lack the rest of. Bounded: what was touched before the point of every chunk still to come is forgotten.
+// touched since its point: the receiver has a later state of them. It also knows which rows the stream brought in part alone: the
+// receiver may lack the rest. Bounded: what was touched before the point of every chunk still to come is forgotten.
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
@@ -24,7 +24,7 @@ export class TouchedHashes {
   #spans: TouchedSpan[] = [{ keys: new HashSet(), last: zeroLsn }];
   /** Rows that came in part, and of which no chunk has brought the whole since. */
   incomplete = new IncompleteKeys();
-  /** The rows that are to come whole, and what they are changed to, until they have; null: all, again and again. */
+  /** Keys of rows that are still to be sent whole, and keys that these get meanwhile. Null: all rows, each time that one comes in part. */
   wanted: Set<bigint> | null = null;
   #truncated: Lsn = zeroLsn;
   /** What was committed up to here is forgotten. */

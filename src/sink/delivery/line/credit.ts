@@ -11,7 +11,8 @@ export class Credit {
   #ended: { readonly error: unknown } | null = null;
 
   /**
-   * One batch may exceed it, or its chunk's share. Each chunk may also send one batch that is within its share.
+   * At most `most` bytes are on their way. A larger batch goes when nothing else is on its way, or nothing else of its chunk where it exceeds the
+   * chunk's share. A chunk that has nothing on its way may always send one batch within its share.
    * @param mostWithStream what may be on its way where the stream adds to it
    */
   constructor(

@@ -94,7 +94,7 @@ export class RequestTransport implements Transport {
     return this.scheduler.isOver;
   }
 
-  /** A receiver needs nothing. */
+  /** A receiver needs nothing. Receipts need to know the tables. */
   async prepare(relations: readonly Relation[]): Promise<void> {
     await this.receipts?.keeping.prepare(relations);
   }

@@ -37,9 +37,9 @@ export class ParkedEntries {
    * must not come after them.
    */
   readonly #unreached = new Set<string>();
-  /** What a run that ended has left first of its keys, and not sent: what was before it is delivered or discarded. */
+  /** Messages that an earlier run never sent, and that are the first of their keys by now. They go without being asked for. */
   #released: ParkedEntry[] = [];
-  /** When they were loaded: for how long one that could be sent had not been tried; zero: some were to be tried at that moment. */
+  /** At loading: the longest time for which nobody had tried a message that could be sent. Zero: somebody had asked for some. */
   untriedMs = 0;
   #passed: RowPoint = { place: -1n, version: -1 };
   #sweptPlace = -1n;

@@ -40,7 +40,7 @@ export class ParkedRetry implements RetryView {
   readonly #sending = new Map<ParkedEntry, AbortController>();
   /** They can go now. */
   readonly #ready = new Set<ParkedEntry>();
-  /** Those that waited behind one that has left go before them: so a key is free soon once its turn has come, however many keys there are. */
+  /** They can go now, and waited behind one that has left. They go before `#ready`, so that a key that is begun is soon free. */
   readonly #following = new Set<ParkedEntry>();
   /** They can go once the receiver may be asked again. */
   readonly #held = new Set<ParkedEntry>();

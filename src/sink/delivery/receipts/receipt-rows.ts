@@ -20,7 +20,7 @@ const codes: Readonly<Record<RowOperation, number>> = {
 const partShift = 3;
 /** Of a row of which nothing but the first hash is known. */
 export const unknownMark = 7;
-/** So many rows at most stay in memory for one that does. */
+/** A request that stays in memory keeps the lists that it shares: so many rows at most. */
 const mostShared = 256;
 const operationMask = (1 << partShift) - 1;
 

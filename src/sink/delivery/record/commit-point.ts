@@ -67,7 +67,10 @@ export class CommitPoint {
     clearTimeout(overdue);
   }
 
-  /** Whether the stream goes on only when something is done that may wait for a commit: that does not wait for the end of a transaction. */
+  /**
+   * `isHeld`: a message is being handled that the stream waits for, and that may wait for a commit. So the commit does not wait for the end of a
+   * transaction.
+   */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
     // A turn later: what needs no commit is done by then.
@@ -104,7 +107,7 @@ export class CommitPoint {
     if (this.#longChunks === null) this.#watchChunks();
   }
 
-  /** The record has the chunk, or it is given up. Its rows are as old as they were, until a commit is made. */
+  /** The record has the chunk, or it is given up. The timer runs on: the chunk's rows are in a transaction that is open until the next commit. */
   endChunk(): void {
     this.#chunks--;
     this.wake();
@@ -115,7 +118,7 @@ export class CommitPoint {
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
-  /** While chunks are under way nobody else may ask for a commit, and a transaction has a limit. */
+  /** Asks for a commit once chunks have been under way for so long: nobody else may ask, and brokers abort a transaction that is open for too long. */
   #watchChunks(): void {
     if (this.#longChunks !== null) clearTimeout(this.#longChunks);
     this.#longChunks = null;

@@ -16,7 +16,7 @@ import {
   withMissed,
 } from "./sink-record.ts";
 
-/** Saves begin at least so far apart, unless changes wait for less: while much is delivered, one save covers many requests. */
+/** Saves begin at least so many ms apart, unless changes wait for less: while much is delivered, one save covers many requests. */
 const mostSpacingMs = 10;
 /** Where a save takes longer, because it has receipts too, there are fewer of them: all of them together take about as long. */
 const mostReceiptSpacingMs = 25;

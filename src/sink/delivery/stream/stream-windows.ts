@@ -42,7 +42,7 @@ export class StreamWindows {
   /** Where the stream stands once the requests of all that was taken are delivered. */
   #cursor: StreamPoint;
   #last: Position | null = null;
-  /** Of what is not committed, all is of the transaction that the stream is in. */
+  /** All that is not committed is of the transaction that the stream is in. */
   #isAlone = false;
   #openedMs = 0;
   /** Nothing was taken since the last commit, which may lie amid a transaction. */

@@ -119,8 +119,8 @@ export class KafkaStore implements CheckpointStore {
     if (receipts) await this.staged?.committed(receipts);
     if (this.run.hasCommitted) return;
     this.run.hasCommitted = true;
-    // Where that fails, a run that has taken over is fenced by this one, as it would be by a new one.
-    // What is staged goes in the save that stores it as receipts, and in no other.
+    // Without the mark this run would fence one that has taken over, as a new run would.
+    // With receipts, their save has the mark: it also removes what was staged.
     (this.staged?.confirm() ?? this.state.save(this.#mark)).catch(() => undefined);
   }
 

@@ -3,6 +3,7 @@
 
 import { type Connection, type ConnectionOptions, findCoordinatorV3, metadataV9 } from "@platformatic/kafka";
 import type { AddressResolver } from "../../../connection/egress.ts";
+import { listedNames } from "../../../errors/listed-names.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Address, addressOf, addressText } from "./broker-address.ts";
 import { BrokerPool } from "./broker-pool.ts";
@@ -208,7 +209,7 @@ export class Cluster {
       if (answer) return answer;
       throw kafkaFailure(
         error,
-        names.length > 0 ? `describe topic ${names.join(", ")}` : "describe the cluster",
+        names.length > 0 ? `describe topic ${listedNames(names)}` : "describe the cluster",
       );
     });
     this.#brokers = new Map(response.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));

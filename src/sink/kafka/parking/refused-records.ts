@@ -69,7 +69,7 @@ export class RefusedRecords {
 
   /** A retry of the parked message was refused. It is durable on return. */
   async hold(id: string, reason: string): Promise<void> {
-    // What is parked is mostly passed.
+    // At the message's own place, which the stream has mostly passed, the hold would be forgotten at once.
     await this.#add(id, endPoint, { reason, bytes: 0, isHold: true });
   }
 

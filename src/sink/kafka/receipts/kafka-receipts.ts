@@ -22,7 +22,7 @@ export interface KafkaReceiptsOptions {
   readonly monotonic: () => number;
 }
 
-/** What is not stored by then is when the connector runs again. */
+/** What is not stored by then is stored when the connector runs again. */
 const lastSaveMs = 300;
 
 export class KafkaReceipts {

@@ -37,7 +37,7 @@ export class ApplyTransaction {
   /** The form in which batches come. */
   form: TupleForm = "binary";
   #isOpen = false;
-  /** Of the source's transaction whose earlier pieces it holds, which are gone from memory; null: it holds none. */
+  /** The commit of the source's transaction of which it holds earlier pieces. These are gone from memory. Null: it holds none. */
   #commitLsnOfPieces: Lsn | null = null;
   readonly #staging: MergeSession["staging"] = new Map();
   readonly #written = new WrittenBytes();

@@ -148,8 +148,8 @@ export class BatchApplier {
   }
 
   /**
-   * The session for one table. It upserts where equal rows are one row, and until the stream has passed the point of a merged copy. `i`: the
-   * first change that is applied by it.
+   * The session for one table. It upserts where equal rows are one row, until the stream has passed the point of a merged copy, and while rows
+   * of the table are incomplete. `i`: the first change that is applied by it.
    */
   #sessionFor(table: PreparedTable, i = 0): MergeSession {
     const { copy } = table;

@@ -20,15 +20,18 @@ export interface MergeSession {
   readonly staging: Map<string, StagingState>;
   /** Tables that get bytes by COPY, without a staging table. */
   readonly written: WrittenBytes;
-  /** Replace rows of the same key, instead of trusting that inserts are new. Set after a unique violation. */
+  /**
+   * Replace rows of the same key, instead of trusting that inserts are new: after a refusal, while a copy may be ahead of the stream, and where
+   * equal rows are one row.
+   */
   readonly upserts: boolean;
-  /** The stream has not passed the copy's last point. The copy may have a change already: rows may be missing, present or newer. */
+  /** The stream has not passed the copy's last point, or rows are incomplete: a row may be missing, present or newer than the change. */
   readonly repeats: boolean;
   /** Takes rows that turn out to be missing while `repeats` is set; null: such rows are gone at the source as well. */
   readonly incomplete: IncompleteRows | null;
   /** Tables of which each touched key is recorded. */
   readonly touched: TouchedKeys;
-  /** Apply each change by itself, in order. Set after a foreign key at the sink has refused the batch written table by table. */
+  /** Apply each change by itself, in order. Set after a foreign key has refused the batch, or a unique index for which an upsert was not enough. */
   readonly inOrder: boolean;
   readonly warn: (reason: string) => void;
 }

@@ -77,16 +77,16 @@ export async function applySingle(
     if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isWhole : null);
     if (!known.isOldThere) return await recordMoved(session.client, session.incomplete, table);
   } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isWhole);
-  if (await isReplaced(session, table, keeps, found(table, isWhole))) return;
+  if (await replaceRow(session, table, keeps, found(table, isWhole))) return;
   if (keeps.length > 0 || table.key.length === 0) return rowMissing(session, table);
   // Somebody may have changed it at the sink.
-  if (isWhole && (await isReplaced(session, table, keeps, found(table, false)))) return;
+  if (isWhole && (await replaceRow(session, table, keeps, found(table, false)))) return;
   if (session.upserts) await deleteConflicting(session, table, null);
   await session.client.query(insertSql(table, staged(table).isNew));
 }
 
 /** Replaces the row that `row` selects, and returns whether there was one. */
-async function isReplaced(
+async function replaceRow(
   { client }: MergeSession,
   table: PreparedTable,
   keeps: readonly number[],

@@ -87,6 +87,7 @@ export const bookkeepingTables: readonly BookkeepingTable[] = [
 )`,
     added: [],
   },
+  // Refusals of values of user-defined types: types/type-refusal.ts.
   {
     name: "type_question",
     create: `create table millrace.type_question (
@@ -97,6 +98,7 @@ export const bookkeepingTables: readonly BookkeepingTable[] = [
 )`,
     added: [],
   },
+  // Copies that have begun: copy-records.ts. `mark` is the fingerprint; `is_beside`: the copy is incremental.
   {
     name: "divided_copy",
     create: `create table millrace.divided_copy (
@@ -120,6 +122,7 @@ export const bookkeepingTables: readonly BookkeepingTable[] = [
 )`,
     added: [],
   },
+  // The keys of incomplete rows: incomplete-rows.ts.
   {
     name: "owed_row",
     create: `create table millrace.owed_row (

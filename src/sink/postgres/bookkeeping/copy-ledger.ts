@@ -96,7 +96,7 @@ export class CopyLedger {
     return this.#ofTable(tableId).some(({ isUnproved }) => isUnproved);
   }
 
-  /** The OIDs of those. */
+  /** The OIDs of the tables among these that are unproved. */
   unprovedAmong(tables: readonly TableShape[]): ReadonlySet<number> {
     return new Set(
       tables.map(({ relation }) => relation).flatMap((each) => (this.isUnproved(each) ? [each.id] : [])),

@@ -13,8 +13,8 @@ import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { ShapeLedger } from "./shape-ledger.ts";
 
-/** What is known of the tables. */
-export interface KnownCopies {
+/** The tables that the connector resumes with, and what is known of them. */
+interface ResumedTables {
   readonly tables: readonly TableShape[];
   readonly ledger: CopyLedger;
   readonly shapes: ShapeLedger;
@@ -29,7 +29,7 @@ export async function resumeAt(
   connectorId: string,
   from: Lsn,
   checkpoint: Checkpoint,
-  known: KnownCopies,
+  known: ResumedTables,
 ): Promise<void> {
   const lost: TableCopyRecord[] = [];
   for (const table of known.tables) {
@@ -41,7 +41,7 @@ export async function resumeAt(
   await client.query("begin");
   try {
     await moveTo(client, connectorId, from, checkpoint);
-    // Places of the log before have no meaning for what comes, and none of them may be behind it: the log may be another one.
+    // The log may be another one: points in the old one mean nothing there, and none may lie beyond the new checkpoint.
     await client.query(
       "update millrace.table_copy set point_lsn = $2, first_lsn = null, is_merged = false, is_unproved = true " +
         "where connector_id = $1 and point_lsn > '0/0'",
@@ -87,7 +87,7 @@ async function moveTo(client: Client, connectorId: string, from: Lsn, to: Checkp
 async function isComparable(
   client: Client,
   { relation, isKeyHashed }: TableShape,
-  { shapes, naming, canCompare }: KnownCopies,
+  { shapes, naming, canCompare }: ResumedTables,
 ): Promise<boolean> {
   const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
   if (!canCompare || !isKeyed || isKeyHashed || naming.isShared(relation)) return false;

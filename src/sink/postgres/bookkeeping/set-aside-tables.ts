@@ -31,7 +31,7 @@ export interface AskedTable {
   readonly relation: Relation;
   /** The column at the sink that must take null; null: the reason is another one. */
   readonly nullColumn: string | null;
-  /** The table is set aside, or is about to be: its columns are all compared. The SQL that was told last; null: it is not. */
+  /** The SQL that was last told of a table that is set aside, or is about to be: all of its columns are compared then. Null: it is neither. */
   readonly reported: readonly string[] | null;
 }
 

@@ -12,7 +12,7 @@ export interface ChunkTarget extends ComparedRows {
   readonly tables: HelperTables;
 }
 
-/** A range of a table's pages, without `to`. */
+/** Pages [from, to) of a table. */
 export interface Pages {
   readonly from: number;
   readonly to: number;

@@ -129,7 +129,7 @@ export class CopyContext {
     take: (client: Client, chunk: CopyChunk) => Promise<Outcome>,
   ): Promise<Outcome> {
     const counted = new CountedChunks(chunk);
-    this.sink.tables.histories.isLaterThan(chunk.timeUs);
+    this.sink.tables.histories.sawTime(chunk.timeUs);
     const outcome = await this.inSession((client) => take(client, { ...chunk, chunks: counted.chunks() }), {
       isIntoTarget,
       isWaiting: () => counted.isWaiting,

@@ -1,4 +1,5 @@
-// The sessions that copies use: a pool of their own, or the session that applies batches where the stream waits, or the sink may have only one.
+// The sessions that copies use: a pool of their own. Rows that are copied by their keys use the session that applies batches, and so do all copies
+// where the sink may have only one session.
 
 import type { Client } from "pg";
 import { destroyClient, processIdOf } from "../../../connection/postgres-client.ts";

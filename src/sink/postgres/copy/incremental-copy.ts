@@ -16,7 +16,7 @@ import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } f
 import { pagesOf, stageChunk } from "./chunk-staging.ts";
 import type { CopyContext } from "./copy-context.ts";
 import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
-import { isFollowed } from "./incremental-eligibility.ts";
+import { isUpToDate } from "./incremental-eligibility.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
 import { type TakenChunk, writtenOf } from "./taken-chunk.ts";
@@ -279,7 +279,7 @@ export class IncrementalCopy implements TableCopy {
     if (this.begun.isFirst) underWay.requireValid(relation);
     const isStillApplied = this.begun.isFirst
       ? underWay.has(relation) && !setAside.has(relation.id)
-      : isFollowed(tables, relation);
+      : isUpToDate(tables, relation);
     if (!isStillApplied) throw copyInvalidated(relation, "was left out, or is to be copied anew,");
   }
 }

@@ -23,11 +23,11 @@ export function isEligible(tables: SinkTables, { relation, coverage }: TableShap
     const shape = shapes.of(relation);
     return shape === null || (shape.since <= at && tables.isReadyFor(relation));
   }
-  return coverage?.isUnpublished !== true && tables.isReadyFor(relation) && isFollowed(tables, relation);
+  return coverage?.isUnpublished !== true && tables.isReadyFor(relation) && isUpToDate(tables, relation);
 }
 
-/** Whether the table has a valid copy and the sink applies all its changes. */
-export function isFollowed(
+/** Whether the table has a valid copy, and the sink applies all of its changes. */
+export function isUpToDate(
   { ledger, setAside }: Pick<SinkTables, "ledger" | "setAside">,
   relation: Relation,
 ): boolean {

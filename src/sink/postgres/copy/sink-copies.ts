@@ -40,7 +40,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     stream: StreamDuring,
     stop: AbortSignal,
   ): Promise<TableCopy> {
-    // The keys that it has touched are not recorded, and it may hold locks.
+    // The keys that a transaction in progress has touched are not recorded, and it may hold locks.
     this.apply.giveUpInProgress();
     const context = new CopyContext(this.#sink, table, stop);
     const incremental = stream === "runs" ? await beginIncremental(context, mode) : null;

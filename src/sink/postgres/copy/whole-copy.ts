@@ -178,8 +178,8 @@ function columnsOf({ relation }: TableShape): string {
 }
 
 /**
- * In the transaction of the copy. `existing`: the target before the copy; null: it is new. `keys`: of rows that are complete now; null: all are. None:
- * the table was copied, and some of its rows may be incomplete.
+ * In the transaction of the copy. `existing`: the target before the copy; null: it is new. `keys`: of the rows that were copied, which are complete
+ * now. Null: the whole table was copied, and all rows are complete. An empty list: the whole table was copied, and some rows may be incomplete.
  */
 export async function recordOutcome(
   client: Client,

@@ -255,8 +255,8 @@ export class Histories {
     }
   }
 
-  /** By the source's clock, in microseconds since 1970. */
-  isLaterThan(timeUs: bigint): void {
+  /** Takes note of a time of the source's clock, in microseconds since 1970. The latest one counts. */
+  sawTime(timeUs: bigint): void {
     if (timeUs > this.#timeUs) this.#timeUs = timeUs;
   }
 

@@ -137,7 +137,7 @@ function fillSql(history: PreparedHistory, { number, op, missing }: StagedGroup,
   };
   const isMissing = ({ at }: PreparedHistoryColumn) => missing.includes(at);
   const values = history.columns.map((column) => (isMissing(column) ? found(column) : `n.c${column.at}`));
-  const isTableAsked = history.columns.some((column) => column.isBegunAnew && isMissing(column))
+  const unlessInHistory = history.columns.some((column) => column.isBegunAnew && isMissing(column))
     ? ""
     : "h._sm_op is null and ";
   const before =
@@ -146,7 +146,7 @@ function fillSql(history: PreparedHistory, { number, op, missing }: StagedGroup,
   const inTable =
     history.rows === null
       ? ""
-      : `left join lateral (select * from ${history.rows} t where ${isTableAsked}${keyMatch(history, "t", key)} limit 1) t on true `;
+      : `left join lateral (select * from ${history.rows} t where ${unlessInHistory}${keyMatch(history, "t", key)} limit 1) t on true `;
   return (
     `insert into ${sqlName(history.name)} (${columnList(history)}) ` +
     `select ${[...values, `'${op}'`, "n.at", "n.lsn", "n.ord"].join(", ")} from ${keys} ${before}${inTable}` +

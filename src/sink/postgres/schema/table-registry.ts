@@ -141,7 +141,10 @@ export class TableRegistry {
     return this.#olderShape(relation, at) === "superseded";
   }
 
-  /** A copy brought a later shape, and no other is made instead of applying these changes. Null: it is not later, or the table is copied again. */
+  /**
+   * What becomes of changes of a shape that is older than the target's, which a copy has brought. Null: it is not older, or the table is copied
+   * again.
+   */
   #olderShape(relation: Relation, at: Lsn): "superseded" | "taken as it is" | null {
     const shape = this.shapes.of(relation);
     if (!shape || at >= shape.since || this.#isAsFollowed(shape, relation, at)) return null;

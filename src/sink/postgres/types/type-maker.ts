@@ -21,7 +21,7 @@ export type OnAmbiguousLabels = (
   types: ReadonlyMap<string, { readonly isFollowed: boolean }>,
 ) => Promise<void>;
 
-const failed = "millrace_type";
+const savepoint = "millrace_type";
 
 export class TypeMaker {
   /** Types that exist or that cannot be created. */
@@ -128,14 +128,14 @@ export class TypeMaker {
   }
 
   async #create(client: Client, definition: TypeDefinition): Promise<void> {
-    await client.query(`savepoint ${failed}`);
+    await client.query(`savepoint ${savepoint}`);
     try {
       await createSchemas(client, new Set([definition.schema]));
       await client.query(createTypeSql(definition));
       await requireOrder(client, definition);
       await recordMade(client, this.connectorId, definition);
     } catch (error) {
-      await client.query(`rollback to savepoint ${failed}`);
+      await client.query(`rollback to savepoint ${savepoint}`);
       const sql =
         error instanceof MillraceError
           ? ""
@@ -146,7 +146,7 @@ export class TypeMaker {
           `${describePostgresError(error, "sink").message}${sql}`,
       );
     }
-    await client.query(`release savepoint ${failed}`);
+    await client.query(`release savepoint ${savepoint}`);
   }
 
   async #alter(client: Client, definition: TypeDefinition, clause: string): Promise<void> {

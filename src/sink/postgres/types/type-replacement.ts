@@ -10,7 +10,7 @@ import { replacedTypePrefix } from "./replaced-type.ts";
 import { recordMade } from "./type-claims.ts";
 import { createTypeSql } from "./type-sql.ts";
 
-const failed = "millrace_replaced";
+const savepoint = "millrace_replaced";
 
 /**
  * In the open transaction. Types that somebody else has created stay as they are, and so do those that cannot be created. Returns the qualified
@@ -41,7 +41,7 @@ async function replaceType(
   definition: TypeDefinition,
   before: ExistingType,
 ): Promise<boolean> {
-  await client.query(`savepoint ${failed}`);
+  await client.query(`savepoint ${savepoint}`);
   try {
     const { schema } = definition;
     const aside = { schema, name: `${replacedTypePrefix}${before.oid}` };
@@ -53,13 +53,13 @@ async function replaceType(
     const [now] = (await readExistingTypes(client, [definition], connectorId)).values();
     // Two servers may print the same type differently.
     if (now && formOf(now) !== formOf(before)) {
-      await client.query(`release savepoint ${failed}`);
+      await client.query(`release savepoint ${savepoint}`);
       return true;
     }
   } catch {
     // The old type stays. If its columns refuse a value, that is reported.
   }
-  await client.query(`rollback to savepoint ${failed}; release savepoint ${failed}`);
+  await client.query(`rollback to savepoint ${savepoint}; release savepoint ${savepoint}`);
   return false;
 }
 

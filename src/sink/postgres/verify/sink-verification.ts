@@ -4,7 +4,7 @@ import { type Client, escapeLiteral } from "pg";
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
-import { closeClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
+import { closeClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
@@ -76,7 +76,6 @@ export class SinkVerification implements VerifySink {
   async #begin<T>(action: (client: Client) => Promise<T>): Promise<T> {
     const client = await openCopySession(this.config, this.context);
     try {
-      await liftTransactionTimeout(client);
       await client.query(
         `begin isolation level repeatable read read only; set local lock_timeout = ${lockWaitMs}`,
       );

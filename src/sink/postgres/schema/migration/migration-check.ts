@@ -85,7 +85,10 @@ export async function checkMigrations(
   return refusals;
 }
 
-/** The targets of names of which `read` has those that are as in `names`: most tables are called as before, and to read many takes long. */
+/**
+ * Reads the targets of `wanted`. Where a name is the one in `names`, `read` has the target already: most tables keep their names, and to read many
+ * targets takes long.
+ */
 async function readOthers(
   client: Client,
   wanted: readonly TargetName[],
