@@ -23,10 +23,10 @@ test("a connector whose deletion another replica has begun meanwhile is not repl
   const { connectors, state } = runtime;
   runtime.isSourceAway = true;
   await connectors.createOrReplace("orders", sampleRequest(), null);
-  const change = state.connectors.change.bind(state.connectors);
-  spyOn(state.connectors, "change").mockImplementationOnce(async (id, decide) => {
-    await state.connectors.update(id, { deletion: "wait" });
-    return change(id, decide);
+  const alone = state.connectors.alone.bind(state.connectors);
+  spyOn(state.connectors, "alone").mockImplementationOnce(async (work) => {
+    await state.connectors.update("orders", { deletion: "wait" });
+    return alone(work);
   });
   const other = { ...sampleRequest(), disabled: true };
   const replacement = connectors.createOrReplace("orders", other, null);
@@ -41,17 +41,16 @@ test("a connector whose deletion another replica has begun meanwhile is not repl
 test("a connector that another replica has made and deleted meanwhile is not told as replaced", async () => {
   await using runtime = await RuntimeFixture.open();
   const { connectors, state } = runtime;
-  const insert = state.connectors.insert.bind(state.connectors);
-  spyOn(state.connectors, "insert").mockImplementationOnce(async (stored) => {
-    await insert(stored);
-    await insert(stored);
-  });
-  const change = state.connectors.change.bind(state.connectors);
-  spyOn(state.connectors, "change")
-    .mockImplementationOnce(change)
-    .mockImplementationOnce(async (id, decide) => {
-      await state.connectors.remove(id, null);
-      return change(id, decide);
+  const alone = state.connectors.alone.bind(state.connectors);
+  spyOn(state.connectors, "alone")
+    .mockImplementationOnce(alone)
+    .mockImplementationOnce(async (work) => {
+      await alone(work);
+      return alone(work);
+    })
+    .mockImplementationOnce(async (work) => {
+      await state.connectors.remove("orders", null);
+      return alone(work);
     });
   const replacement = connectors.createOrReplace("orders", sampleRequest(), null);
   await expect(replacement).rejects.toMatchObject({ code: "conflict" });

@@ -272,3 +272,21 @@ test("a task that has failed for good is told once, also when the store's answer
   expect(failedTasks).toEqual([taskId]);
   expect((await stored()).state).toBe("Failed");
 });
+
+test("an end is told once, though what is due next cannot be listed at that moment", async () => {
+  let isAway = false;
+  const dispatcher = dispatcherOver({
+    pending: async (...asked) => {
+      if (!isAway) return store.pending(...asked);
+      isAway = false;
+      throw new MillraceError("state_unavailable", "The state is away.");
+    },
+  });
+  dispatcher.attach(attempt());
+  await dispatcher.claim(taskId);
+  isAway = true;
+  dispatcher.failed(taskId, new MillraceError("table_unavailable", "There is no such table."));
+  await waitFor("what is due to be listed", () => !isAway);
+  await dispatcher.close();
+  expect(failedTasks.filter((id) => id === taskId)).toEqual([taskId]);
+});

@@ -3,7 +3,7 @@ import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { TableState, TableStatus } from "../../src/connector/table-status.ts";
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
 import type { VerifiedTable } from "../../src/connector/verification.ts";
-import { VerifySchedule } from "../../src/runtime/verify-schedule.ts";
+import { startVerifySchedule, VerifySchedule } from "../../src/runtime/verify-schedule.ts";
 import { sampleConfig } from "../support/api/sample-connector.ts";
 
 const hourMs = 3_600_000;
@@ -87,4 +87,36 @@ test("another table is asked for as soon as a comparison has ended, of that conn
   await Promise.all([schedule.look("orders"), schedule.look("orders"), schedule.look("orders")]);
   expect(made.toSorted()).toEqual(["a", "b"]);
   expect(warnings).toEqual([]);
+});
+
+test("a disabled connector is not compared, nor one that is stopped or being deleted", async () => {
+  const config = sampleConfig("orders");
+  const limits = { ...config.limits, verify: { every_hours: 1, lanes: 0 } };
+  const stored = (id: string, change: object) => ({
+    ...{ id, runId: "run", stopped: false, deletion: null, config: { ...config, id, limits } },
+    ...change,
+  });
+  const all = [
+    stored("disabled", { config: { ...config, id: "disabled", limits, disabled: true } }),
+    stored("stopped", { stopped: true }),
+    stored("deleted", { deletion: "wait" }),
+    stored("runs", {}),
+  ];
+  const made: string[] = [];
+  const schedule = startVerifySchedule({
+    state: {
+      connectors: {
+        get: async (id: string) => all.find((each) => each.id === id),
+        list: async () => all,
+      },
+      tasks: { verified: async () => [], list: async () => [] },
+    } as never,
+    holds: () => true,
+    statuses: { tables: async () => [table("a")] },
+    tasks: { create: async (id) => made.push(id) as never },
+    log: { warn: () => {} } as never,
+  });
+  for (const { id } of all) await schedule.look(id);
+  await schedule[Symbol.asyncDispose]();
+  expect(made).toEqual(["runs"]);
 });

@@ -276,3 +276,26 @@ test("tasks are counted by state, including empty states, because alerts need th
   for (const state of ["Pending", "Running", "Done", "Failed", "Cancelled"])
     expect(await value(`millrace_tasks{state="${state}"}`)).toBe(0);
 });
+
+test("a comparison of a sample leaves what one of all rows has found", async () => {
+  const table = { database: "shop", schema: "public", name: "t", repair: "None" } as const;
+  const result = {
+    as_of_lsn: "0/1",
+    rows: 9,
+    ranges: 1,
+    missing: 2,
+    extra: 0,
+    changed: 1,
+    repaired: 0,
+    sample: [],
+  };
+  const differing = () => value('millrace_verify_differences{connector="sampled"}');
+  runtime.metrics.verified("sampled", { spec: { Verify: table } }, result);
+  expect(await differing()).toBe(3);
+  const none = { ...result, rows: 1, missing: 0, changed: 0 };
+  runtime.metrics.verified("sampled", { spec: { Verify: { ...table, sample_percent: 1 } } }, none);
+  expect(await differing()).toBe(3);
+  expect(await value('millrace_verify_rows_total{connector="sampled"}')).toBe(10);
+  runtime.metrics.verified("sampled", { spec: { Verify: table } }, none);
+  expect(await differing()).toBe(0);
+});

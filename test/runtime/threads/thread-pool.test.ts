@@ -188,3 +188,26 @@ test("every assignment receives the pulses of its thread", async () => {
   });
   await Promise.all(assignments.map(({ channel }) => channel.close(graceMs)));
 });
+
+test("a run that has crashed a thread stays alone when another thread ends in order that was begun for it", async () => {
+  const pool = newPool(2);
+  const open = (name: string) => assign(pool, name);
+  const [first, beside, sharing, other] = ["a", "b", "c", "d"].map(open) as [
+    ReturnType<typeof open>,
+    ReturnType<typeof open>,
+    ReturnType<typeof open>,
+    ReturnType<typeof open>,
+  ];
+  await Promise.all([first, beside, sharing, other].map(({ channel }) => channel.ready));
+  // Its next attempt is in the other thread.
+  await Promise.all([first, other].map(({ channel }) => channel.close(graceMs)));
+  const filling = open("e");
+  const again = open("a");
+  await again.play("crash");
+  await waitFor("the death of both in it", () => again.death !== null && beside.death !== null);
+  await Promise.all([sharing, filling, again, beside].map(({ channel }) => channel.close(graceMs)));
+  expect(pool.assignmentCounts).toEqual([]);
+  const last = ["a", "f", "g"].map(open);
+  expect(pool.assignmentCounts).toEqual([1, 1, 1]);
+  await Promise.all(last.map(({ channel }) => channel.close(graceMs)));
+});
