@@ -2,6 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { CopyMode, TableCopy } from "../../../../src/sink/copy-sink.ts";
+import { dropSideTables } from "../../../../src/sink/postgres/bookkeeping/sink-objects.ts";
+import { postgresSink } from "../../../support/api/connector-config.ts";
 import { carry, chunkOf, copyTable, missingOf, never } from "../../../support/contract/carrying.ts";
 import {
   accounts,
@@ -165,6 +167,20 @@ test("a copy that is made leaves nothing behind, nor does one of a whole table t
     }
     expect(await rig.left()).toEqual([]);
   }
+});
+
+test("what a copy could not drop at its end goes with its connector", async () => {
+  await using rig = await begin("chunk_orphans");
+  {
+    await using copy = await started(rig, "initial", true);
+    await copy.take(chunkOf(accounts, rowsOf("1:a"), { part: head }));
+    await copy.settle();
+  }
+  // As after a death between the end, which is durable, and the drop.
+  await rig.query("delete from millrace.copied_range; delete from millrace.divided_copy");
+  expect((await rig.left()).length).toBeGreaterThan(0);
+  await dropSideTables(postgresSink(server.connection(rig.name)), rig.name, never);
+  expect(await rig.left()).toEqual([]);
 });
 
 test("what a copy in ranges leaves that is broken off goes when the table is not what it was", async () => {
