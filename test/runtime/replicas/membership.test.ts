@@ -67,13 +67,18 @@ test("a connector that somebody has made is looked for at once", async () => {
     renew: async () => new Map(),
     view: async () => {
       looks++;
-      return { replicas: [], free: [], nextEndMs: null };
+      const seen = { seenAt: new Date(0), isAlive: true, held: 0, active: 0, trouble: null };
+      return { replicas: [{ ...self, ...seen }], free: [], nextEndMs: null };
     },
     leave: async () => {},
   });
   await member.start();
-  await waitFor("the first look", () => looks > 0);
-  const before = looks;
+  let before = -1;
+  await waitFor("the first looks to be over", async () => {
+    before = looks;
+    await Bun.sleep(300);
+    return looks > 0 && looks === before;
+  });
   tell({ what: "connector", connector: "new" });
   await waitFor("another look", () => looks > before);
   await member[Symbol.asyncDispose]();
