@@ -118,8 +118,7 @@ export class UnmatchedRows implements Disposable {
       const before = found.get(id);
       if (before?.kind !== kind) found.set(id, { key, kind: before === undefined ? kind : "Changed" });
     }
-    // Keys that are near each other have their rows near each other mostly.
-    return [...found.values()].sort((one, other) => compareKeys(one.key, other.key));
+    return [...found.values()];
   }
 
   /** The slots of all rows, sorted into parts by hashes of their keys; and where each part ends. */
@@ -281,12 +280,6 @@ export class UnmatchedRows implements Disposable {
   [Symbol.dispose](): void {
     for (const array of [...this.#slotArrays(), this.#keys]) releaseBytes(array);
   }
-}
-
-/** Numbers by their values, where none is negative. */
-function compareKeys([one = ""]: RowKey, [other = ""]: RowKey): number {
-  if (one.length !== other.length) return one.length - other.length;
-  return one < other ? -1 : one > other ? 1 : 0;
 }
 
 function int32At(bytes: Uint8Array, at: number): number {

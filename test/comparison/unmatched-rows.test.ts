@@ -121,8 +121,8 @@ test("rows whose key has a NULL are counted, and do not disturb the others", asy
   );
   expect(unmatched.withoutKey).toBe(2);
   expect([...unmatched.differences()].flat()).toEqual([
-    { key: ["", "c"], kind: "Extra" },
     { key: ["a", "b"], kind: "Missing" },
+    { key: ["", "c"], kind: "Extra" },
   ]);
 });
 
