@@ -234,8 +234,8 @@ export class MissingCopies implements Disposable {
   #points(first: SnapshotPoint, isOneByOne: boolean): CopyPoints {
     const { source, stop, work, copyPace = defaultCopyPace } = this.request;
     const next = (closing: AbortSignal) => source.snapshotPoint(AbortSignal.any([stop, closing]));
-    const areMany = work === "changes" && !isOneByOne;
-    return new CopyPoints(first, { next: areMany ? next : null, renewAfterMs: copyPace.pointHeldMs });
+    const isRenewed = work === "changes" && !isOneByOne;
+    return new CopyPoints(first, { next: isRenewed ? next : null, renewAfterMs: copyPace.pointHeldMs });
   }
 
   get #isScarce(): boolean {

@@ -233,12 +233,13 @@ export class SinkTables implements AppliedTables {
   }
 
   /** Runs `action` in a transaction of its own. A rollback undoes what is known of the tables as well. */
-  async inTransaction(client: Client, action: () => Promise<unknown>): Promise<void> {
+  async inTransaction<T>(client: Client, action: () => Promise<T>): Promise<T> {
     await client.query("begin");
     try {
-      await action();
+      const result = await action();
       await client.query("commit");
       this.undo.committed();
+      return result;
     } catch (error) {
       await client.query("rollback").catch(() => {});
       this.undo.rolledBack("begin");

@@ -89,22 +89,21 @@ async function beginNew(
   const { records, touched, ledger } = sink.tables;
   const { relation } = table;
   const fingerprint = fingerprintOf(sink, begin);
-  let isOthers = false;
   const begun = async () => {
     // The stream of all tables waits meanwhile.
     await client.query("set local lock_timeout = '1s'");
-    isOthers = isFirst && !replaces && (await hasRows(client, target));
-    if (isOthers) return;
+    if (isFirst && !replaces && (await hasRows(client, target))) return false;
     // One that was interrupted ends, and the last one may have left tables that it could not drop.
     await dropCopy(client, connectorId, relation.id);
     await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
     await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
     if (isFirst) await ledger.voidUncopied(client, relation);
+    return true;
   };
-  await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
+  const isBegun = await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
     throw isLocked(error) ? lockedAtSink(relation) : error;
   });
-  if (isOthers) return null;
+  if (!isBegun) return null;
   touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };
