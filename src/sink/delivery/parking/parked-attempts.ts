@@ -6,6 +6,7 @@ import { type AttemptCompany, attemptInPlace } from "../order/attempt-places.ts"
 import { backoffDelay, type RetryPolicy } from "../order/backoff.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { tableKey } from "../table-key.ts";
+import { changeAt } from "./row-place.ts";
 
 export interface ParkedAttemptsOptions extends AttemptCompany {
   readonly attempt: Attempt;
@@ -90,9 +91,9 @@ export class ParkedAttempts {
 }
 
 function requestOf(
-  { id, schema, table, hashes, isWide }: ParkedEntry,
+  { id, schema, table, hashes, isWide, places, isOfCopy }: ParkedEntry,
   body: Uint8Array<ArrayBuffer>,
 ): OutgoingRequest {
-  const facts = { schema, table, body, rows: 1, idempotencyKey: id, touches: hashes };
-  return { ...facts, barrier: isWide, position: null };
+  const facts = { schema, table, body, rows: places.length, idempotencyKey: id, touches: hashes };
+  return { ...facts, barrier: isWide, position: isOfCopy ? null : changeAt(places[0]!) };
 }

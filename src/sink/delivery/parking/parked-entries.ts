@@ -6,7 +6,7 @@ import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
 import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
-import { commitOf, comparePlace, type RowPoint } from "./row-place.ts";
+import { changeAt, comparePlace, type RowPoint } from "./row-place.ts";
 
 const sweepSpacingMs = 2_000;
 /** Where a run knows of nothing to forget: what was discarded leaves the state with its age. */
@@ -80,7 +80,7 @@ export class ParkedEntries {
   get reach(): Lsn {
     let reach = zeroLsn;
     for (const { places, isOfCopy } of this.parked.all()) {
-      const commitLsn = commitOf(places.at(-1)!);
+      const { commitLsn } = changeAt(places.at(-1)!);
       if (!isOfCopy && commitLsn >= reach) reach = behind({ commitLsn, ordinal: 0 });
     }
     return reach;

@@ -31,7 +31,7 @@ export async function messageOf(
   request: OutgoingRequest,
   facts: Pick<ParkedMessage, "cause" | "attempts" | "mayHaveArrived">,
 ): Promise<ParkedMessage> {
-  const { rows, position, rowMarks } = request;
+  const { rows, rowMarks } = request;
   return {
     ...entryOf(request),
     rows,
@@ -39,9 +39,19 @@ export async function messageOf(
     keys: rowMarks ? rowKeys(request as RowsRequest) : "[]",
     versions: rowMarks?.versions ?? [0],
     body: await Bun.zstdCompress(wholeBody(request.body)),
-    firstLsn: position ? formatLsn(position.commitLsn) : null,
-    committedAtMs: timeOfKey(request.idempotencyKey),
+    ...firstCommit(request),
   };
+}
+
+/** A part of a request has the position and the time of the whole request. */
+function firstCommit({
+  rowMarks,
+  position,
+  idempotencyKey,
+}: OutgoingRequest): Pick<ParkedMessage, "firstLsn" | "committedAtMs"> {
+  const committedAtMs = rowMarks ? Math.floor(rowMarks.commitTimesUs[0]! / 1_000) : timeOfKey(idempotencyKey);
+  const commitLsn = position && (rowMarks?.commitLsns[0] ?? position.commitLsn);
+  return { firstLsn: commitLsn === null ? null : formatLsn(commitLsn), committedAtMs };
 }
 
 /** The time in a UUIDv7: that of the first row's commit. */

@@ -62,7 +62,7 @@ function partOf(request: RowsRequest, rows: readonly number[], places: readonly 
   const touches: number[] = [];
   const touchEnds = rows.map((row) => touches.push(...places[row]!.hashes));
   const of = <T>(list: readonly T[]) => rows.map((row) => list[row]!);
-  const { commitLsns, steps, versions } = rowMarks;
+  const { commitLsns, steps, versions, commitTimesUs } = rowMarks;
   return {
     ...request,
     body,
@@ -77,6 +77,7 @@ function partOf(request: RowsRequest, rows: readonly number[], places: readonly 
       commitLsns: of(commitLsns),
       steps: of(steps),
       versions: of(versions),
+      commitTimesUs: of(commitTimesUs),
     },
   };
 }

@@ -57,9 +57,10 @@ export function passedPoint(checkpoint: Checkpoint): RowPoint {
   return rowPoint(commitLsn, ordinal * partsOfChange + copiesPart, Number(checkpoint.lastVersion), true);
 }
 
-/** The commit of the row's change. What an earlier version has parked does not tell: it is below zero. */
-export function commitOf(place: bigint): Lsn {
-  return lsn(place >> (stepBits + versionBits));
+/** The change of a row, or the one that a row of a copy stands behind. What an earlier version has parked does not tell: it is below zero. */
+export function changeAt(place: bigint): Position {
+  const step = Number(BigInt.asUintN(Number(stepBits), place >> versionBits));
+  return { commitLsn: lsn(place >> (stepBits + versionBits)), ordinal: Math.floor(step / partsOfChange) };
 }
 
 /**

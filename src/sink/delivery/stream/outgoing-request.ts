@@ -34,6 +34,7 @@ export interface RequestRows {
   readonly commitLsns: readonly Lsn[];
   readonly steps: readonly number[];
   readonly versions: readonly number[];
+  readonly commitTimesUs: readonly number[];
   /** The body is the only row itself; otherwise an array. */
   readonly isBare: boolean;
   readonly isOfCopy: boolean;
@@ -41,6 +42,4 @@ export interface RequestRows {
   readonly keyColumns: readonly string[];
   /** As of `RowEncoder`. */
   readonly columnsAt: readonly (readonly string[])[];
-  /** Of the first row. */
-  readonly commitTimeUs: number;
 }

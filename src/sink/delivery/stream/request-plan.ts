@@ -159,20 +159,19 @@ class RowMarks implements RequestRows {
   readonly commitLsns: Lsn[] = [];
   readonly steps: number[] = [];
   readonly versions: number[] = [];
+  readonly commitTimesUs: number[] = [];
   readonly isOfCopy: boolean;
   readonly keyColumns: readonly string[];
   readonly columnsAt: readonly (readonly string[])[];
-  readonly commitTimeUs: number;
 
   constructor(
     { relation: { key, columns }, encoder }: CompiledTable,
-    { context, moment }: PlannedRow,
+    { context }: PlannedRow,
     readonly isBare: boolean,
   ) {
     this.isOfCopy = context.snapshot;
     this.keyColumns = key.map((column) => columns[column]!.name);
     this.columnsAt = encoder.columnsAt ?? [];
-    this.commitTimeUs = moment.commitTimeUs;
   }
 
   add(end: number, touches: number, row: PlannedRow): void {
@@ -180,6 +179,7 @@ class RowMarks implements RequestRows {
     this.commitLsns.push((row.behind ?? row.context).commitLsn);
     this.steps.push(stepOf(row));
     this.versions.push(row.context.version);
+    this.commitTimesUs.push(row.moment.commitTimeUs);
     if (this.touchEnds) this.touchEnds.push(touches);
     else if (touches !== this.ends.length) {
       this.touchEnds = Array.from({ length: this.ends.length - 1 }, (_, row) => row + 1);

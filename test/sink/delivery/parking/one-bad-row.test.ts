@@ -1,6 +1,7 @@
 // What a receiver refuses is parked, through the real worker; everything else arrives.
 
 import { expect, test } from "bun:test";
+import { formatLsn } from "../../../../src/change/lsn.ts";
 import { neverAborted } from "../../../../src/concurrency/until-aborted.ts";
 import { relation, tableShape, transaction } from "../../../support/rows/batch-fixture.ts";
 import { waitFor } from "../../../support/wait-for.ts";
@@ -32,6 +33,23 @@ test("one bad row among a thousand is parked, and the others arrive once", async
   expect(Bun.zstdDecompressSync(at.parked[0]!.message.body).toString()).toMatch(
     /^\[\{"id":700,"name":"bad",.*\}\]$/,
   );
+});
+
+test("a parked row tells its own commit, and not that of the request that it was cut from", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const { sink, write } = await at.life();
+  const rows = [
+    transaction(1, [insert(1)]),
+    transaction(9, [insert(2, "bad")]),
+    transaction(10, [insert(3)]),
+  ];
+  await write(rows);
+  await sink.flush();
+  expect(at.receiver.requests[0]!.body).toContain('"id":1,');
+  const { commitLsn, commitTimeUs } = rows[1]!;
+  expect(at.parked.map(({ message: { firstLsn, committedAtMs } }) => [firstLsn, committedAtMs])).toEqual([
+    [formatLsn(commitLsn), Number(commitTimeUs / 1000n)],
+  ]);
 });
 
 const misleading = relation(

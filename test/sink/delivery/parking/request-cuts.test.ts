@@ -28,7 +28,7 @@ function request(n: number, isOfCopy: boolean): RowsRequest {
       versions: [5, 5, 5],
       keyColumns: ["id"],
       columnsAt: [[]],
-      commitTimeUs: 0,
+      commitTimesUs: [0, 0, 0],
     },
   };
 }

@@ -56,7 +56,7 @@ function request(
       isOfCopy: false,
       keyColumns,
       columnsAt,
-      commitTimeUs: 0,
+      commitTimesUs: rows.map(() => 0),
     },
   };
 }

@@ -4,6 +4,7 @@ import { expect, test } from "bun:test";
 import type { Position } from "../../../../src/change/checkpoint.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
 import {
+  changeAt,
   comparePlace,
   endPoint,
   passedPoint,
@@ -50,6 +51,14 @@ test("a checkpoint passes what is before it, and copies behind its change by the
   expect(passes(100n, 1, 5n)).toBe(5);
   expect(passes(100n, 2, 5n)).toBe(7);
   expect(passes(101n, null, 0n)).toBe(8);
+});
+
+test("a place tells its change, of whatever part", () => {
+  const ordinals = [0, 1, 4_294_967_295];
+  for (const ordinal of ordinals)
+    for (const part of [RowPart.whole, RowPart.keyRemoved, RowPart.keyAdded, RowPart.truncate])
+      expect(changeAt(change(100n, ordinal, part).place)).toEqual({ commitLsn: lsn(100n), ordinal });
+  expect(changeAt(copy(highest, 7, 2 ** 53 - 1).place)).toEqual({ commitLsn: lsn(highest), ordinal: 7 });
 });
 
 test("versions stand for the places of what an earlier version has parked", () => {
