@@ -24,6 +24,8 @@ export interface ParkedRetryOptions extends ParkedAttemptsOptions {
   readonly replacement?: (id: string) => ParkedEntry | null;
   /** Messages of a table are sent again later, as the receiver asked. */
   readonly held?: (wait: ParkedWait) => void;
+  /** Called after each look for what people ask for. */
+  readonly looked: () => void;
   /** The state does not take what becomes of a message. */
   readonly failed: (error: unknown) => void;
 }
@@ -154,6 +156,7 @@ export class ParkedRetry implements RetryView {
       while (!this.#isStopping && entries.parked.size > 0) {
         await this.#look();
         looked();
+        this.options.looked();
         await sleep(lookMs, this.#pauses.signal);
       }
     } catch (error) {

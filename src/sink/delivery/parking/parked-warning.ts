@@ -29,7 +29,7 @@ export function parkedWarning(
 /** A warning whose numbers alone change is told so often. */
 const warningSpacingMs = 10_000;
 
-/** Returns what is to be called with what is parked whenever that has changed. */
+/** Returns what is to be called with what is parked whenever that may have changed, and now and then: so the last numbers are told too. */
 export function parkedWarner(
   connectorId: string,
   monotonic: () => number,
@@ -38,6 +38,7 @@ export function parkedWarner(
   let toldMs = Number.NEGATIVE_INFINITY;
   let known: ParkedWait | null = null;
   let knownUntilMs = 0;
+  let told: string | null | undefined;
   return (messages, bytes, wait) => {
     if (monotonic() >= knownUntilMs) known = null;
     const isNew = wait !== undefined && known === null;
@@ -46,7 +47,10 @@ export function parkedWarner(
       known = wait;
       knownUntilMs = monotonic() + wait.ms;
     }
+    const reason = parkedWarning(connectorId, messages, bytes, known);
+    if (reason === told) return;
+    told = reason;
     toldMs = messages > 0 ? monotonic() : Number.NEGATIVE_INFINITY;
-    tell(parkedWarning(connectorId, messages, bytes, known));
+    tell(reason);
   };
 }

@@ -78,6 +78,7 @@ export function parkingSet(
     maxInFlight: Math.min(mostRetries, share),
     everyMs: retryEveryMs,
     held: changed,
+    looked: () => changed(),
     failed: (error) => events.failed(toMillraceError(error)),
   });
   parking.retry = retry;

@@ -90,6 +90,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
       monotonic,
       sleep,
       random: Math.random,
+      looked: changed,
       failed,
     });
     this.parking.retry = this.retry;

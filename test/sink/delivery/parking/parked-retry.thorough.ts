@@ -475,3 +475,14 @@ test("what is parked beyond the checkpoint is covered by how far the sink may ha
   const from = await (await at.life(single)).rig.sink().open();
   expect(reachOf(from!)).toBeGreaterThan(parked.commitLsn);
 });
+
+test("how many messages are parked is told in the end, also where the last of them come soon after the first", async () => {
+  await using at = await ParkingBench.start(refuses("bad"));
+  const { sink, write } = await at.life(single);
+  await write([transaction(1, [insert(1, "bad")])]);
+  await sink.flush();
+  expect(at.warnings.at(-1)).toContain("1 message is parked");
+  await write([transaction(2, [insert(2, "bad"), insert(3, "bad")])]);
+  await sink.flush();
+  await waitFor("the last number", () => at.warnings.at(-1)?.includes("3 messages are parked") ?? false);
+});
