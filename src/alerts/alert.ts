@@ -3,7 +3,7 @@
 import type { SetAsideTable, Status } from "../connector/status.ts";
 import { withoutValues } from "../errors/row-in-reason.ts";
 
-export const alertTypes = [
+const alertTypes = [
   "connector.failed",
   "connector.retrying",
   "connector.recovered",

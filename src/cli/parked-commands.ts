@@ -144,7 +144,7 @@ export async function watchRetry(
 }
 
 /** Pure. */
-export function parkedTable(parked: readonly Parked[], width: number): string {
+function parkedTable(parked: readonly Parked[], width: number): string {
   const rows = parked.map((each) => [
     each.id,
     `${each.schema}.${each.table}`,

@@ -90,7 +90,7 @@ function requireEqual(tasks: readonly Task[], left: number): void {
 }
 
 /** Pure. */
-export function linesOf(task: Task): readonly string[] {
+function linesOf(task: Task): readonly string[] {
   const { id, spec, state } = task;
   const result = verifyResultOf(task);
   if (!result) return [`${nameOf(spec)}: ${state}, task ${id}`];

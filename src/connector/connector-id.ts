@@ -1,7 +1,7 @@
 // The id of a connector, and the names at the source that follow from it.
 
 /** The form of ids; also the pattern of the path parameter. */
-export const connectorIdPattern = "^[A-Za-z0-9_-]{1,30}$";
+const connectorIdPattern = "^[A-Za-z0-9_-]{1,30}$";
 
 const connectorIdExpression = new RegExp(connectorIdPattern);
 

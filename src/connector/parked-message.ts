@@ -15,7 +15,7 @@ const AttemptSchema = strictObject({
   ),
 });
 
-export const parkedStates = ["Parked", "Asked", "Discarded"] as const;
+const parkedStates = ["Parked", "Asked", "Discarded"] as const;
 
 export const ParkedSchema = strictObject({
   id: Type.String({ description: "The `Idempotency-Key` with which it was sent, and will be." }),

@@ -190,7 +190,7 @@ export function withCommands(state: Status["state"], commands: readonly string[]
     : state;
 }
 
-export const HistoryComponentSchema = oneOf(["Connector", "Source", "Buffer", "Target"]);
+const HistoryComponentSchema = oneOf(["Connector", "Source", "Buffer", "Target"]);
 export type HistoryComponent = Static<typeof HistoryComponentSchema>;
 
 export const HistoryEntrySchema = strictObject({

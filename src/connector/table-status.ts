@@ -4,7 +4,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
 import { VerifiedSchema, type VerifiedTable } from "./verification.ts";
 
-export const TableStateSchema = oneOf(
+const TableStateSchema = oneOf(
   ["Waiting", "Copying", "Resuming", "Streaming", "SetAside", "Unreadable", "Excluded"],
   {
     description:

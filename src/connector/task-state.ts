@@ -8,10 +8,10 @@
 //   Pending, Failed → Pending         retryTask
 
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { Task, TaskProgress, TaskResult, TaskSpec } from "./task.ts";
+import type { Task, TaskResult, TaskSpec } from "./task.ts";
 
 /** After so many attempts a task fails permanently. */
-export const maxTaskAttempts = 5;
+const maxTaskAttempts = 5;
 
 const initialBackoffMs = 5_000;
 const maxBackoffMs = 300_000;
@@ -102,7 +102,7 @@ export function cancelTask(task: Task): Task {
   return { ...rest, state: "Cancelled" };
 }
 
-export function isCancellable({ state, spec }: Pick<Task, "state" | "spec">): boolean {
+function isCancellable({ state, spec }: Pick<Task, "state" | "spec">): boolean {
   return state === "Pending" || (state === "Running" && spec.Verify !== undefined);
 }
 
@@ -115,11 +115,6 @@ export function retryTask(task: Task): Task {
   if (task.state === "Pending") return rest;
   if (task.state !== "Failed") throw refused(task, "be retried");
   return { ...rest, state: "Pending", attempt: 0 };
-}
-
-/** The progress as the API shows it. The estimate is never below the actual count. */
-export function taskProgress(rows: number, bytes: number, estimatedRows: number): TaskProgress {
-  return { rows, bytes, estimated_rows: Math.max(rows, estimatedRows) };
 }
 
 function refused(task: Task, verb: string): MillraceError {

@@ -74,7 +74,7 @@ export const TaskRequestSchema = taggedUnion(
 );
 export type TaskRequest = Static<typeof TaskRequestSchema>;
 
-export const SnapshotSpecSchema = strictObject({
+const SnapshotSpecSchema = strictObject({
   database,
   ...snapshotTable,
   truncate,
@@ -83,7 +83,7 @@ export const SnapshotSpecSchema = strictObject({
 /** A table to copy, every default filled. */
 export type SnapshotSpec = Static<typeof SnapshotSpecSchema>;
 
-export const VerifySpecSchema = strictObject({
+const VerifySpecSchema = strictObject({
   database,
   ...snapshotTable,
   repair,
@@ -92,7 +92,7 @@ export const VerifySpecSchema = strictObject({
 /** A table to compare, every default filled. */
 export type VerifySpec = Static<typeof VerifySpecSchema>;
 
-export const ReplaySpecSchema = strictObject({
+const ReplaySpecSchema = strictObject({
   database,
   ...snapshotTable,
   keys: Type.Optional(keys),
@@ -117,17 +117,17 @@ export function tableOfTask({ Snapshot, Verify, Replay }: TaskSpec): TaskTable {
 }
 
 export const taskStates = ["Pending", "Running", "Done", "Failed", "Cancelled"] as const;
-export const TaskStateSchema = oneOf(taskStates);
+const TaskStateSchema = oneOf(taskStates);
 export type TaskState = Static<typeof TaskStateSchema>;
 
-export const TaskProgressSchema = strictObject({
+const TaskProgressSchema = strictObject({
   rows: Type.Integer({ minimum: 0 }),
   bytes: Type.Integer({ minimum: 0 }),
   estimated_rows: Type.Integer({ minimum: 0 }),
 });
 export type TaskProgress = Static<typeof TaskProgressSchema>;
 
-export const TaskResultSchema = Type.Union([VerifyResultSchema, ReplayResultSchema], {
+const TaskResultSchema = Type.Union([VerifyResultSchema, ReplayResultSchema], {
   description:
     "What a `Verify` or a `Replay` task has come to. Left out before it is done, and for other tasks.",
 });

@@ -4,11 +4,10 @@ import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
 
 export const repairs = ["None", "DryRun", "Apply"] as const;
-export type Repair = (typeof repairs)[number];
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-export const DifferenceSchema = strictObject({
+const DifferenceSchema = strictObject({
   // A record would be `patternProperties`, which OpenAPI 3.0 does not have.
   key: Type.Unsafe<Record<string, string>>(
     Type.Object(

@@ -42,7 +42,7 @@ export function describeConnector(name: string, status: ConnectorStatus, rate: n
 }
 
 /** The phase, with the error if the connector failed or retries. */
-export function phase(status: ConnectorStatus): string {
+function phase(status: ConnectorStatus): string {
   const state = Object.keys(status.state)[0] ?? "";
   const { retry, failed } = status.status;
   if (failed) return `${state} failed: ${failed.reason}`;
@@ -54,7 +54,7 @@ export function number(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
-export function bytes(value: number): string {
+function bytes(value: number): string {
   if (value < 10_000) return `${number(value)} B`;
   if (value < 10_000_000) return `${number(value / 1000)} kB`;
   return `${number(value / 1_000_000)} MB`;

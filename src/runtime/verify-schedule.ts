@@ -81,7 +81,7 @@ export class VerifySchedule implements AsyncDisposable {
 type TableName = Pick<TableStatus, "schema" | "name">;
 
 /** The streamed table that was not compared for longest, if that was before `beforeMs`; null: none is due. Pure. */
-export function dueTable(
+function dueTable(
   tables: readonly TableStatus[],
   verified: readonly VerifiedTable[],
   askedMs: (table: TableName) => number,

@@ -34,7 +34,7 @@ function fromElsewhere(): MillraceError {
  * page can set it. Browsers leave it out where there is no TLS, but on the machine itself. Then the Origin (RFC 6454)
  * must have the request's host.
  */
-export function isFromElsewhere(headers: Headers): boolean {
+function isFromElsewhere(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");
   // `none`: the person did it, not a page.
   if (site !== null) return site !== "same-origin" && site !== "none";

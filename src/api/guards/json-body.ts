@@ -30,7 +30,7 @@ const tooLarge = () => new MillraceError("body_too_large", "The body may hold at
  *
  * @param mediaTypes the accepted media types, in lower case
  */
-export async function readJsonBody(request: Request, mediaTypes: readonly string[]): Promise<unknown> {
+async function readJsonBody(request: Request, mediaTypes: readonly string[]): Promise<unknown> {
   requireMediaType(request.headers, mediaTypes);
   const bytes = await readBounded(request);
   return parseBytes(bytes);

@@ -97,7 +97,7 @@ export type Catalog = Static<typeof CatalogFullSchema>;
 // --- selection -------------------------------------------------------------------------------
 
 /** System schemas are never selected, whatever the catalog says. */
-export function isSystemSchema(schema: string): boolean {
+function isSystemSchema(schema: string): boolean {
   return schema === "information_schema" || schema.startsWith("pg_");
 }
 

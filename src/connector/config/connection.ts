@@ -18,7 +18,7 @@ const wireText = (description: string) =>
 
 const port = (description: string) => wholeNumber({ minimum: 1, maximum: 65_535, description });
 
-export const SslModeSchema = oneOf(["Disable", "Prefer", "Require", "VerifyCa", "VerifyFull"], {
+const SslModeSchema = oneOf(["Disable", "Prefer", "Require", "VerifyCa", "VerifyFull"], {
   description: "Whether the connection is encrypted and the server's certificate checked, as in libpq.",
 });
 

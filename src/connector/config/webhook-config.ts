@@ -75,7 +75,6 @@ const batchFields = {
   max_payload_bytes: wholeNumber({ minimum: 1, description: "Bytes of an uncompressed body." }),
 };
 const CompressionSchema = oneOf(["None", "Gzip", "Zstd", "Br"], { description: "Encoding of the body." });
-export type Compression = Static<typeof CompressionSchema>;
 const rateFields = {
   max_requests_per_second: wholeNumber({ description: "0: unlimited." }),
   max_bytes_per_second: wholeNumber({ maximum: Number.MAX_SAFE_INTEGER, description: "0: unlimited." }),

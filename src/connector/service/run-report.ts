@@ -16,7 +16,7 @@ const count = Type.Number({ minimum: 0 });
 const gauge = nullable(Type.Number());
 
 /** What a connector's run has counted so far, and its gauges; null: not known. Counters begin at zero in another run. */
-export const ReadingSchema = Type.Object({
+const ReadingSchema = Type.Object({
   runId: Type.String(),
   rowsIn: count,
   rowsDurable: count,
@@ -30,7 +30,7 @@ export type Reading = Readonly<Static<typeof ReadingSchema>>;
 const LoadSchema = Type.Object({ running: count, waiting: count });
 export type CopyLoad = Readonly<Static<typeof LoadSchema>>;
 
-export const RunReportSchema = Type.Object({
+const RunReportSchema = Type.Object({
   form: Type.Literal(reportForm),
   run_id: Type.String(),
   status: ConnectorStatusSchema,

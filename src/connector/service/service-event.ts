@@ -8,12 +8,12 @@ import { TaskSchema } from "../task.ts";
 
 const connectorId = Type.String({ description: "Id of the connector." });
 
-export const StatusEventSchema = strictObject(
+const StatusEventSchema = strictObject(
   { connector_id: connectorId, run_id: Type.String(), status: ConnectorStatusSchema },
   { description: "Phase, health or the tables that are set aside have changed. Mere progress is no event." },
 );
 
-export const ConnectorEventSchema = strictObject(
+const ConnectorEventSchema = strictObject(
   {
     connector_id: connectorId,
     change: oneOf(["created", "changed", "deleted"], {
@@ -23,12 +23,12 @@ export const ConnectorEventSchema = strictObject(
   { description: "A connector is there, is another one, or is gone." },
 );
 
-export const TaskEventSchema = strictObject(
+const TaskEventSchema = strictObject(
   { connector_id: connectorId, task: TaskSchema },
   { description: "A task was made, or has changed. Mere progress comes at most every two seconds." },
 );
 
-export const ReplicaEventSchema = strictObject(
+const ReplicaEventSchema = strictObject(
   {
     replica_id: Type.String({ description: "Id of the replica." }),
     change: oneOf(["joined", "changed", "left"], {
@@ -45,7 +45,7 @@ export type ServiceEvent =
   | { readonly event: "task"; readonly data: Static<typeof TaskEventSchema> }
   | { readonly event: "replica"; readonly data: Static<typeof ReplicaEventSchema> };
 
-export const ResetEventSchema = strictObject(
+const ResetEventSchema = strictObject(
   {},
   { description: "Events are missing before this one: read again what you show, then go on." },
 );

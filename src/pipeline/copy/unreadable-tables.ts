@@ -24,7 +24,7 @@ export interface RetryPace {
   readonly changedAgainMs: number;
 }
 
-export const defaultRetryPace: RetryPace = { againMs: 5_000, mostMs: 60_000, changedAgainMs: 250 };
+const defaultRetryPace: RetryPace = { againMs: 5_000, mostMs: 60_000, changedAgainMs: 250 };
 
 interface Entry {
   readonly table: TableShape;

@@ -178,7 +178,7 @@ async function atBoth(
 }
 
 /** The parts in which a side is read: several at once, for its progress, and so that it can wait between them. Pure. */
-export function partsOf(
+function partsOf(
   size: TableSize | null,
   estimatedRows: number,
   buckets: number,

@@ -25,7 +25,7 @@ export interface ReportReaderContext {
 }
 
 /** From the beginning of a poll to the next one. */
-export const readMs = 500;
+const readMs = 500;
 
 interface Known {
   readonly holder: string;

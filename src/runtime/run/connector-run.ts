@@ -87,7 +87,7 @@ export function workerThreads(
 }
 
 /** How long a stopping run may take to finish what is in flight. */
-export const defaultStopMs = 7_000;
+const defaultStopMs = 7_000;
 /** How long an assignment may take to stop after the run's end. */
 const assignmentStopMs = 500;
 

@@ -14,7 +14,7 @@ export type RestartDecision =
   | { readonly action: "restart"; readonly delayMs: number; readonly attempt: number }
   | { readonly action: "fail"; readonly reason: string };
 
-export const initialBackoffMs = 250;
+const initialBackoffMs = 250;
 /** Low enough for a run to resume within 10 s of the cause's end. */
 export const maxBackoffMs = 5_000;
 export const defaultRetryWindowMs = 300_000;

@@ -3,9 +3,9 @@
 
 import { type ConnectorSamples, stepSeconds } from "../../connector/service/samples.ts";
 
-export const ringSteps = 3_600 / stepSeconds;
+const ringSteps = 3_600 / stepSeconds;
 
-export const seriesNames = ["rows_in", "rows_durable", "bytes_durable", "lag_seconds", "lag_bytes"] as const;
+const seriesNames = ["rows_in", "rows_durable", "bytes_durable", "lag_seconds", "lag_bytes"] as const;
 export type SeriesName = (typeof seriesNames)[number];
 
 /** Null: not known. */

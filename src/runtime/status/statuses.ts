@@ -165,7 +165,7 @@ export class SharedStatuses implements Statuses {
 }
 
 /** `reported` null: nobody has reported on the present run yet. Pure. */
-export function statusElsewhere(
+function statusElsewhere(
   reported: ConnectorStatus | null,
   holder: { readonly replica: string | null; readonly isLeftAlone: boolean },
 ): ConnectorStatus {

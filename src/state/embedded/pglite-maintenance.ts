@@ -14,7 +14,7 @@ export interface MaintenanceOptions {
   readonly walBytes: number;
 }
 
-export const defaultMaintenance: MaintenanceOptions = { intervalMs: 15_000, walBytes: 8 * 1024 * 1024 };
+const defaultMaintenance: MaintenanceOptions = { intervalMs: 15_000, walBytes: 8 * 1024 * 1024 };
 
 /** Long before transaction ids run out (2 billion), but rarely, because freezing reads every table. */
 const freezeAge = 100_000_000;

@@ -8,7 +8,7 @@ export interface ParkedWait {
 }
 
 /** Null: none is. */
-export function parkedWarning(
+function parkedWarning(
   connectorId: string,
   messages: number,
   bytes: number,

@@ -26,7 +26,7 @@ export function checkHash(arena: Uint8Array, view: TupleView, columns: readonly 
   return (hash >>> 16) & 0xffff;
 }
 
-export function rowDigest(arena: Uint8Array, view: TupleView, columns: readonly number[]): KeyDigest {
+function rowDigest(arena: Uint8Array, view: TupleView, columns: readonly number[]): KeyDigest {
   return { hash: identityHash(arena, view, columns) >>> 0, check: checkHash(arena, view, columns) };
 }
 

@@ -45,7 +45,7 @@ export interface TransactionMetadata {
 }
 
 /** As each change names it. */
-export function transactionId({ xid, commitLsn }: Begun): string {
+function transactionId({ xid, commitLsn }: Begun): string {
   return `${xid}:${commitLsn}`;
 }
 

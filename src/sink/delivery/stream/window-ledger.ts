@@ -4,7 +4,7 @@
 import type { StreamPoint } from "../record/sink-record.ts";
 
 /** A part of the stream. Requests are cut from its start, and the checkpoint passes it as a whole. */
-export class Window {
+class Window {
   /** Requests that are not delivered. */
   pending = 0;
   changes = 0;

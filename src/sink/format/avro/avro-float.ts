@@ -28,7 +28,7 @@ export function putDouble(out: ByteWriter, value: number): true {
 }
 
 /** The double next to the number; `NaN`, `Infinity` and `-Infinity` are what they say. */
-export function parseFloating(source: Uint8Array, start: number, end: number): number {
+function parseFloating(source: Uint8Array, start: number, end: number): number {
   const isNegative = source[start] === minus;
   const begin = isNegative ? start + 1 : start;
   if (end - begin > exactDigits + 1) return Number(decoder.decode(source.subarray(start, end)));

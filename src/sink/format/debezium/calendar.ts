@@ -9,7 +9,7 @@ export function textOf(source: Uint8Array, start: number, end: number): string {
 }
 
 /** Days from 1970-01-01 to a day of the proleptic Gregorian calendar. */
-export function daysFromCivil(year: number, month: number, day: number): number {
+function daysFromCivil(year: number, month: number, day: number): number {
   // Years begin in March, so that the leap day is a year's last (H. Hinnant, "chrono-compatible low-level
   // date algorithms").
   const y = month <= 2 ? year - 1 : year;

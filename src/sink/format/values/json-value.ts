@@ -123,7 +123,7 @@ export const writeBoolean: ValueWriter = (out, source, start) =>
   out.all(source[start] === 116 ? trueBytes : falseBytes);
 
 /** `json` and `jsonb`, as they are. */
-export const writeJson: ValueWriter = (out, source, start, end) => {
+const writeJson: ValueWriter = (out, source, start, end) => {
   if (isUtf8(source.subarray(start, end))) {
     if (end - start > largeValueBytes) return out.large(largeRaw(source, start, end));
     return out.raw(source, start, end);

@@ -43,7 +43,7 @@ const standbyText =
   "synchronous_standby_names.";
 
 /** Null: the session with this process id waits neither for a lock nor for a standby. */
-export async function describeLockWait(observer: Client, pid: number): Promise<string | null> {
+async function describeLockWait(observer: Client, pid: number): Promise<string | null> {
   const { rows } = await observer.query<Blocker>(blockersSql, [pid]);
   const [blocker] = rows;
   if (!blocker) return (await observer.query(standbySql, [pid])).rowCount ? standbyText : null;

@@ -26,7 +26,7 @@ export interface OwnComputed {
 
 const commentPattern = /^made by millrace: computed as column (\d+) of the source: (.*)$/s;
 
-export function parseComment(comment: string | null): OwnComputed | null {
+function parseComment(comment: string | null): OwnComputed | null {
   const match = commentPattern.exec(comment ?? "");
   return match ? { number: Number(match[1]), expression: match[2] ?? "" } : null;
 }

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { type Column, isSystemColumn } from "../../../change/relation.ts";
 import { maxNameBytes, type TargetName } from "../schema/target-name.ts";
 
-export const versionsSuffix = "_versions";
+const versionsSuffix = "_versions";
 
 /** The comments that mark what millrace has made for a history. */
 export const versionsComment = "made by millrace: from when until when each version of a row was there";

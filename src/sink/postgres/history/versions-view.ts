@@ -17,7 +17,7 @@ export interface Versions {
  * `valid_from` is the latest time of commit of the key's changes so far, as a clock may be set back. A condition on the key reaches
  * the index: it goes through subqueries that divide their rows by it. Several changes in one transaction give versions of no duration.
  */
-export function versionsSql({ history, view, columns, key }: Versions): string {
+function versionsSql({ history, view, columns, key }: Versions): string {
   const table = sqlName(history);
   const place = (of: string) => `(${of}._sm_lsn, ${of}._sm_ordinal)`;
   const lastTruncated = (condition: string) =>

@@ -55,7 +55,7 @@ export async function readCatalog(connection: PostgresConnection, signal: AbortS
 }
 
 /** The same over the caller's connection. Throws what `pg` throws. */
-export async function readCatalogOf(client: Client, database: string): Promise<Catalog> {
+async function readCatalogOf(client: Client, database: string): Promise<Catalog> {
   const { rows } = await client.query<CatalogRow>(catalogQuery);
   return assembleCatalog(database, rows);
 }
