@@ -7,7 +7,7 @@ import { placesOf, type RowsRequest } from "./request-parts.ts";
 export interface Division {
   /** Rows that wait behind nothing. */
   readonly free: readonly number[];
-  /** Rows that wait, those of one key together. Each list is a part. */
+  /** Rows that wait, those of one key together as far as no parked message stands between them. Each list is a part. */
   readonly behind: readonly (readonly number[])[];
   readonly rows: number;
 }
@@ -33,13 +33,32 @@ export function divideRequest(request: RowsRequest, parked: ParkedIndex, settled
     isWide ||= place.hashes.length === 0;
     for (const hash of place.hashes) waitingHashes.add(hash);
   });
-  if (isWide) return { free, behind: waiting.length === 0 ? [] : [waiting], rows: places.length };
-  return { free, behind: byKey(places, waiting), rows: places.length };
+  const groups = isWide ? [waiting] : byKey(places, waiting);
+  const areApart = (first: number, row: number) =>
+    parked.crosses(schema, table, places[first]!, places[row]!);
+  return { free, behind: groups.flatMap((group) => split(group, areApart)), rows: places.length };
 }
 
 /** All of its rows wait, and they stay together. */
 export function waitsAsOne(division: Division | null): boolean {
   return division !== null && division.free.length === 0 && division.behind[0]?.length === division.rows;
+}
+
+/** `areApart`: the first row of a part, and one that cannot be in it. */
+function split(rows: readonly number[], areApart: (first: number, row: number) => boolean): number[][] {
+  const parts: number[][] = [];
+  for (const row of rows) {
+    const part = parts.at(-1);
+    if (part && !areApart(part[0]!, row)) part.push(row);
+    else parts.push([row]);
+  }
+  return parts;
+}
+
+/** Whether a part could have all of the request's rows. */
+export function isUncrossed(request: RowsRequest, parked: ParkedIndex): boolean {
+  const places = placesOf(request);
+  return !places.some((place) => parked.crosses(request.schema, request.table, places[0]!, place));
 }
 
 /** Rows that share a key, directly or by others. */

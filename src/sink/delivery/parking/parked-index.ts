@@ -128,6 +128,17 @@ export class ParkedIndex {
   }
 
   /**
+   * Whether a message that a row waits behind has rows behind `from` too, an earlier row. Where requests are cut in another way than they were, it
+   * may: then the two rows cannot be in one message.
+   */
+  crosses(schema: string, table: string, from: RowPoint, row: RowPlace): boolean {
+    const found = this.#tables.get(tableKey(schema, table));
+    if (!found) return false;
+    const chains = [found.wide, ...row.hashes.map((hash) => found.chains.get(hash))];
+    return chains.some((chain) => chain !== undefined && reachesPast(chain, from, row));
+  }
+
+  /**
    * Whether the row itself is here. Changes of the stream have places of their own. The rows of a copy share one, which says nothing: two of
    * them may share a hash by chance, or have none.
    */
@@ -222,6 +233,13 @@ export class ParkedIndex {
 function hasRow({ places }: ParkedEntry, row: RowPoint): boolean {
   const at = firstOf(places, (place) => comparePlace(place, row) >= 0);
   return at < places.length && comparePlace(places[at]!, row) === 0;
+}
+
+/** Whether one of its messages that are before the row has rows behind `from`. */
+function reachesPast({ entries, isRising }: Chain, from: RowPoint, row: RowPoint): boolean {
+  const ahead = firstOf(entries, ({ first }) => comparePlace(first, row) >= 0);
+  const reaches = ({ entry }: Place) => comparePlace(entry.places.at(-1)!, from) > 0;
+  return isRising ? ahead > 0 && reaches(entries[ahead - 1]!) : entries.slice(0, ahead).some(reaches);
 }
 
 /** Those of the chain that the row lies within; where these are not told by their order, all. */

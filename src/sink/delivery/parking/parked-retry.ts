@@ -232,6 +232,11 @@ export class ParkedRetry implements RetryView {
       const [entry] = this.#following.size > 0 ? this.#following : this.#ready;
       if (!entry) break;
       for (const entries of [this.#following, this.#ready]) entries.delete(entry);
+      // A row that came again while it waited for the stream may be parked before it.
+      if (!this.options.entries.parked.isFirst(entry)) {
+        this.#want(entry);
+        continue;
+      }
       if (this.#attempts.heldMs(entry) > 0) {
         this.#held.add(entry);
         continue;

@@ -9,7 +9,7 @@ import type { ParkingLimits } from "../delivery-settings.ts";
 import type { RequestWork, UndeliverableRequests } from "../order/request-work.ts";
 import { isBefore } from "../record/sink-record.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
-import { type Division, divideRequest, waitsAsOne } from "./divide-request.ts";
+import { type Division, divideRequest, isUncrossed, waitsAsOne } from "./divide-request.ts";
 import { ParkedEntries } from "./parked-entries.ts";
 import type { ParkedIndex } from "./parked-index.ts";
 import { entryOf, messageOf } from "./parked-message.ts";
@@ -235,7 +235,8 @@ export class Parking implements UndeliverableRequests {
     if (!this.#uncertain.has({ schema, table, hashes })) return false;
     const mayHaveArrived = position ? this.#isRepeated(request) : this.#sentUntil !== null;
     const waiting = division.behind.reduce((sum, { length }) => sum + length, 0);
-    return mayHaveArrived && waiting > 0 && waiting + division.free.length === division.rows;
+    if (!mayHaveArrived || waiting === 0 || waiting + division.free.length !== division.rows) return false;
+    return !isMarked(request) || isUncrossed(request, this.parked);
   }
 
   /** An earlier run may have sent it. Of copies it is not known: their chunks come again as a whole. */

@@ -96,18 +96,23 @@ test("a small table, one that is altered meanwhile, one whose name another takes
   const taken = stage.sql(
     "drop table named; create table named (id int primary key); insert into named values (-1)",
   );
-  await waitFor("a change", () => rowsOf(receiver, "two").length === 2);
+  // A table that goes amid a look ends the run, and the next takes it up.
+  const goOn = async () => {
+    if (stage.life.failure === null) return;
+    expect(toMillraceError(await stage.life.ended())).toMatchObject({ code: "table_changed" });
+    await stage.start();
+  };
+  const until = async (what: string, isSo: () => boolean) => {
+    const probe = async () => {
+      await goOn();
+      return isSo();
+    };
+    await waitFor(what, probe, { timeoutMs: 50_000 });
+  };
+  await until("the changes", () => rowsOf(receiver, "two").length >= 2);
   release();
   await Promise.all([changed, taken]);
-  const other = async () => {
-    // A table that goes amid a look ends the run, and the next takes it up.
-    if (stage.life.failure !== null) {
-      expect(toMillraceError(await stage.life.ended())).toMatchObject({ code: "table_changed" });
-      await stage.start();
-    }
-    return rowsOf(receiver, "named").some(({ id }) => id === -1);
-  };
-  await waitFor("the other table", other, { timeoutMs: 50_000 });
+  await until("the other table", () => rowsOf(receiver, "named").some(({ id }) => id === -1));
   await waitFor("the copies", () => copyOf(stage, "m") > 0n && copyOf(stage, "two") > 0n);
   // A copy that is made before the stream brings the alteration counts: rows that were delivered are not sent again.
   const withDefault = (held: HeldRows) => new Map([...held].map(([id, row]) => [id, { w: 7, ...row }]));

@@ -215,8 +215,10 @@ async function live(world: World, transactions: readonly FixtureTransaction[], o
   const tools = { store: record, log: () => undefined, monotonic, transport };
   const delivery = new DeliverySession(settings, tools, (message: FromDelivery) => {
     if (message.type === "reply") answers.get(message.id)?.(message.answer);
-    if (message.type === "failed" || message.type === "refused")
-      failures.push(message.code === "parking_full" ? message.code : message.message);
+    if (message.type !== "failed" && message.type !== "refused") return;
+    failures.push(message.code === "parking_full" ? message.code : message.message);
+    // Nobody answers any more.
+    for (const answer of answers.values()) answer(null);
   });
   void delivery.run();
   let lastId = 0;

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { partRows, partText } from "../../../../src/connector/parking.ts";
-import { divideRequest } from "../../../../src/sink/delivery/parking/divide-request.ts";
+import { divideRequest, isUncrossed } from "../../../../src/sink/delivery/parking/divide-request.ts";
 import { ParkedIndex } from "../../../../src/sink/delivery/parking/parked-index.ts";
 import { entryOf } from "../../../../src/sink/delivery/parking/parked-message.ts";
 import {
@@ -212,6 +212,35 @@ test("what waits is one part for each key", () => {
       [1, 4],
     ],
   });
+});
+
+test("what waits is no one part where a parked message that was cut in another way stands between its rows", () => {
+  const index = new ParkedIndex();
+  const whole = { ...request(Array.from({ length: 5 }, () => '{"id":1}')), touches: [0, 0, 0, 0, 0] };
+  const places = placesOf(whole).map(({ place }) => place);
+  const park = (id: string, hashes: readonly number[], rows: readonly bigint[]) =>
+    index.add(parkedEntry(id, 0, hashes, { places: rows, firstRows: hashes.map((_, i) => i) }));
+  park("ahead", [0], [1n]);
+  expect(divideRequest(whole, index, new ParkedIndex()).behind).toEqual([[0, 1, 2, 3, 4]]);
+  park("between", [0], [places[2]! + 1n]);
+  expect(divideRequest(whole, index, new ParkedIndex()).behind).toEqual([
+    [0, 1, 2],
+    [3, 4],
+  ]);
+});
+
+test("a request that may have arrived stays whole only where it stands behind all that it waits for", () => {
+  const whole = { ...request(['{"id":1}', '{"id":2}']), touches: [0, 1] };
+  const [first, second] = placesOf(whole).map(({ place }) => place);
+  const isWhole = (rows: readonly bigint[]) => {
+    const index = new ParkedIndex();
+    index.add(parkedEntry("parked", 0, [1, 0], { places: rows, firstRows: [0, 1] }));
+    return isUncrossed(whole, index);
+  };
+  expect(isWhole([first! - 2n, first! - 1n])).toBeTrue();
+  // Its row of the one key waits behind the message, whose row of the other key would wait behind it: neither could ever be sent.
+  expect(isWhole([second! - 2n, second! - 1n])).toBeFalse();
+  expect(isWhole([second! + 1n, second! + 2n])).toBeTrue();
 });
 
 test("a large request is cut by thousands of parked keys in a moment", () => {
