@@ -80,8 +80,8 @@ export class ParkedEntries {
   get reach(): Lsn {
     let reach = zeroLsn;
     for (const { places, isOfCopy } of this.parked.all()) {
-      const { commitLsn } = changeAt(places.at(-1)!);
-      if (!isOfCopy && commitLsn >= reach) reach = behind({ commitLsn, ordinal: 0 });
+      const change = isOfCopy ? null : changeAt(places.at(-1)!);
+      if (change && change.commitLsn >= reach) reach = behind(change);
     }
     return reach;
   }

@@ -57,8 +57,9 @@ export function passedPoint(checkpoint: Checkpoint): RowPoint {
   return rowPoint(commitLsn, ordinal * partsOfChange + copiesPart, Number(checkpoint.lastVersion), true);
 }
 
-/** The change of a row, or the one that a row of a copy stands behind. What an earlier version has parked does not tell: it is below zero. */
-export function changeAt(place: bigint): Position {
+/** The change of a row, or the one that a row of a copy stands behind. Null: below zero, as an earlier version has parked it, it does not tell. */
+export function changeAt(place: bigint): Position | null {
+  if (place < 0n) return null;
   const step = Number(BigInt.asUintN(Number(stepBits), place >> versionBits));
   return { commitLsn: lsn(place >> (stepBits + versionBits)), ordinal: Math.floor(step / partsOfChange) };
 }

@@ -58,6 +58,7 @@ test("a place tells its change, of whatever part", () => {
   for (const ordinal of ordinals)
     for (const part of [RowPart.whole, RowPart.keyRemoved, RowPart.keyAdded, RowPart.truncate])
       expect(changeAt(change(100n, ordinal, part).place)).toEqual({ commitLsn: lsn(100n), ordinal });
+  expect(changeAt(-1_700_000_000_000_000n)).toBeNull();
   expect(changeAt(copy(highest, 7, 2 ** 53 - 1).place)).toEqual({ commitLsn: lsn(highest), ordinal: 7 });
 });
 
