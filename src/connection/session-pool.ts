@@ -84,6 +84,8 @@ export async function withPooledSession<Result>(
   try {
     signal.throwIfAborted();
     const result = await work(client);
+    // Its connection is broken then: another one must not get it, and what the result needs of it is gone.
+    signal.throwIfAborted();
     await pool.giveBack(client);
     return result;
   } catch (error) {

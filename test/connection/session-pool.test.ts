@@ -92,3 +92,18 @@ test("work that fails or is aborted closes its session, and the next work gets a
   await expect(pid(AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
   expect(await pid()).not.toBe(second);
 });
+
+test("work that is done while the signal fires counts as aborted: its session is gone", async () => {
+  await using pool = new SessionPool(open);
+  const controller = new AbortController();
+  const work = withPooledSession(pool, controller.signal, "sink", async (client) => {
+    await client.query("begin");
+    controller.abort(new Error("too late"));
+    return client;
+  });
+  expect(await work.catch((error: Error) => error.message)).toBe("too late");
+  await waitFor("the session is closed", async () => (await sessions()) === 0);
+  const next = await pool.take(signal);
+  expect((await next.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+  await pool.giveBack(next);
+});
