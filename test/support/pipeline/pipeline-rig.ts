@@ -105,7 +105,7 @@ export class PipelineRig implements AsyncDisposable {
   /** Of `copies`, those behind so many first ones stand still until `othersHeld` is resolved, or their run ends. */
   copiesLet = Number.POSITIVE_INFINITY;
   othersHeld: Promise<void> = new Promise(() => {});
-  /** Runs before each point that copies are to be as of. */
+  /** Runs before each point that copies are to be as of. A point that is given up does not wait for it. */
   beforePoint: () => Promise<void> = async () => {};
   /** Runs before a table is opened at the sink, to be compared. */
   beforeComparison: (table: string) => Promise<void> = async () => {};
@@ -471,7 +471,7 @@ export class PipelineRig implements AsyncDisposable {
     };
     const snapshotPoint = source.snapshotPoint.bind(source);
     source.snapshotPoint = async (signal) => {
-      await this.beforePoint();
+      await untilAborted(this.beforePoint(), signal);
       return await snapshotPoint(signal);
     };
     const readTable = source.readTable.bind(source);
