@@ -205,15 +205,16 @@ function keyHash(comparison: RowComparison, table: DigestedTable): string {
 
 /**
  * Neighbours by a key of one integer share a bucket. They are read one after the other mostly, so that what the server keeps of the bucket is in a
- * processor's cache. Keys that are two numbers in one, as tenant and row, have few different exclusive ors of their halves. A sink's key may be NULL.
+ * processor's cache. Groups of neighbours go to buckets one by one, so that few share one. Where the buckets are used up, the higher half of the key
+ * begins anew at another place: keys may be two numbers in one, as tenant and row, or leave out most numbers. A sink's key may be NULL.
  */
 function keyBucket(comparison: RowComparison, table: DigestedTable, buckets: number): string {
   const [column, another] = keyColumns(comparison);
-  const isNumber = column?.form?.isInteger && another === undefined;
-  const hash = isNumber
-    ? `coalesce(${mixed(`${table.value(column)} >> ${neighbourBits}`)}, 0)`
-    : keyHash(comparison, table);
-  return bucketOf(hash, buckets);
+  if (!column?.form?.isInteger || another !== undefined) return bucketOf(keyHash(comparison, table), buckets);
+  const value = table.value(column);
+  const group = `(${value} >> ${neighbourBits})`;
+  const higher = `${value} >> ${neighbourBits + Math.log2(buckets)}`;
+  return bucketOf(`coalesce(${group} # ${mixed(higher)}, 0)`, buckets);
 }
 
 function bucketOf(hashed: string, buckets: number): string {

@@ -42,6 +42,11 @@ test.each([
   ],
   ["negative ones", "select -(a::int8 << 40) - b from generate_series(1, 100) a, generate_series(1, 1000) b"],
   ["two equal halves", "select g::int8 << 32 | g from generate_series(8, 800000, 8) g"],
+  [
+    "a time and a counter in one",
+    "select (1700000000000 + g * 7) << 22 | g % 3 from generate_series(1, 100000) g",
+  ],
+  ["one in so many numbers as there are buckets", "select g::int8 * 8192 from generate_series(1, 100000) g"],
 ])("buckets are of about the same size, whatever integers are keys: %s", async (_name, keys) => {
   await client.query(`drop table if exists k; create table k (id) as ${keys}`);
   const rows = await scanned<{ b: number; count: string }>(
@@ -51,6 +56,14 @@ test.each([
   const counts = rows.map(({ count }) => Number(count));
   expect(counts.reduce((sum, count) => sum + count, 0)).toBe(100_000);
   expect(Math.max(...counts)).toBeLessThan(400);
+});
+
+test("rows of a bucket that differs are read again: of numbers without gaps, each bucket has as many", async () => {
+  await client.query(
+    "drop table if exists k; create table k (id) as select g::int8 from generate_series(0, 65535) g",
+  );
+  const rows = await scanned<{ count: string }>({ kind: "buckets", buckets: 8192, range: null }, "k");
+  expect(rows.map(({ count }) => count)).toEqual(Array.from({ length: 8192 }, () => "8"));
 });
 
 test("the key's text is that of its type, whatever cast somebody has made, and NULL is none", async () => {
