@@ -14,11 +14,13 @@ export class RepairPace {
   #last: readonly Piece[] = [];
 
   /** A piece of `rows` rows took so long. */
-  took(ms: number): void {
-    this.#last = [...this.#last, { rows: this.rows, ms }].slice(-remembered);
+  took(rows: number, ms: number): void {
+    this.#last = [...this.#last, { rows, ms }].slice(-remembered);
     // Where round trips are slow, few rows take as long as many: smaller pieces would make the stream wait more often, for as long each time.
     const fixedMs = fixedMsOf(this.#last);
-    if (ms < Math.max(pieceMs.wanted, fixedMs * 2)) this.rows = Math.min(pieceRows.most, this.rows * 2);
+    const isFull = rows >= this.rows;
+    if (isFull && ms < Math.max(pieceMs.wanted, fixedMs * 2))
+      this.rows = Math.min(pieceRows.most, this.rows * 2);
     else if (ms > Math.max(pieceMs.most, fixedMs * 3)) this.rows = Math.max(pieceRows.least, this.rows >> 1);
   }
 }

@@ -18,6 +18,7 @@ import type { VerifyEnvironment } from "./verify-environment.ts";
 const mostTogether = 50_000;
 
 export class RowRepair {
+  readonly #pace = new RepairPace();
   #together: readonly RowDifference[] = [];
 
   constructor(
@@ -40,10 +41,9 @@ export class RowRepair {
   }
 
   async #inPieces(differences: readonly RowDifference[]): Promise<void> {
-    const pace = new RepairPace();
     for (let at = 0; at < differences.length; ) {
-      const piece = differences.slice(at, at + pace.rows);
-      pace.took(await this.#replace(piece));
+      const piece = differences.slice(at, at + this.#pace.rows);
+      this.#pace.took(piece.length, await this.#replace(piece));
       at += piece.length;
     }
   }

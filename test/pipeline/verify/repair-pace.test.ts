@@ -7,10 +7,11 @@ import { RepairPace } from "../../../src/pipeline/verify/repair-pace.ts";
 function piecesMs(rows: number, msOf: (rows: number) => number): readonly number[] {
   const pace = new RepairPace();
   const all: number[] = [];
-  for (let left = rows; left > 0; left -= pace.rows) {
+  for (let left = rows; left > 0; ) {
     const ms = msOf(pace.rows);
     all.push(ms);
-    pace.took(ms);
+    left -= pace.rows;
+    pace.took(pace.rows, ms);
   }
   return all;
 }
@@ -38,4 +39,12 @@ test("a piece that was held up once changes little", () => {
   const settled = piecesMs(50_000, (rows) => (++pieces === 8 ? 5_000 : rows / 2)).slice(-10);
   expect(Math.min(...settled)).toBeGreaterThanOrEqual(200);
   expect(Math.max(...settled)).toBeLessThanOrEqual(800);
+});
+
+test("a piece that is not full, as the last one of a part, says nothing of larger ones", () => {
+  const pace = new RepairPace();
+  pace.took(pace.rows, 100);
+  const { rows } = pace;
+  pace.took(3, 1);
+  expect(pace.rows).toBe(rows);
 });
