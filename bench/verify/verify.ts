@@ -1,18 +1,15 @@
 // `bun run bench:verify` measures how long a comparison of a large table takes, beside the plain query that anybody could ask both servers for: a
 // count, and a sum of hashes. Both alternate on the same servers, so that only their ratio counts.
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Command } from "commander";
 import type { Task, TaskRequest } from "../../src/connector/task.ts";
 import type { VerifyResult } from "../../src/connector/verification.ts";
-import { ApiClient } from "../../src/demo/api-client.ts";
+import type { ApiClient } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
-import { ownCommand, ServiceProcess } from "../../src/demo/service-process.ts";
 import { BenchServers, database } from "../bench-servers.ts";
 import { insertRange } from "../bench-tables.ts";
 import { describeMachine, median } from "../measure/report.ts";
+import { type Cost, connectorId, costOf, poll, startStreaming } from "./streaming-service.ts";
 
 interface VerifyOptions {
   readonly rows: number;
@@ -22,8 +19,6 @@ interface VerifyOptions {
 }
 
 const plain = "select count(*), sum(hashtext(t::text)) from bench t";
-const connectorId = "bench";
-const poll = { timeoutMs: 1_200_000, intervalMs: 50 };
 
 const options = new Command("bench:verify")
   .description("Measures the comparison of a table with its source, beside a plain query on both servers.")
@@ -47,7 +42,7 @@ async function run({ rows, rounds, differing }: VerifyOptions): Promise<void> {
   await servers.recreate();
   await servers.source.query(insertRange("1", String(rows)), database);
   await servers.source.query("vacuum analyze bench", database);
-  const api = await startService(servers, stack);
+  const api = await startStreaming(servers, stack);
   await servers.sink.query("vacuum analyze bench", database);
   console.log(`${describeMachine()}, PostgreSQL ${await servers.version()}, ${rows} rows`);
   await alternate(servers, api, rounds, "nothing differs");
@@ -57,32 +52,6 @@ async function run({ rows, rounds, differing }: VerifyOptions): Promise<void> {
   );
   await servers.sink.query("vacuum bench", database);
   await alternate(servers, api, rounds, `${differing / 10_000} % differ`);
-}
-
-async function startService(servers: BenchServers, stack: AsyncDisposableStack): Promise<ApiClient> {
-  const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
-  stack.defer(() => rm(directory, { recursive: true, force: true }));
-  const service = await ServiceProcess.start({
-    command: ownCommand(),
-    dataDirectory: directory,
-    environment: { DATABASE_URL: await servers.recreateState() },
-  });
-  stack.defer(async () => {
-    await service.stop();
-  });
-  const api = new ApiClient(service.url);
-  await api.createConnector(connectorId, {
-    source: {
-      postgres: {
-        connection: servers.source.connection(database),
-        replication_type: { logical_replication: {} },
-      },
-    },
-    sink: { postgres: { connection: servers.sink.connection(database) } },
-  });
-  const isStreaming = async () => (await api.connector(connectorId)).status.state.realtime !== undefined;
-  await pollUntil("the stream", isStreaming, poll);
-  return api;
 }
 
 async function alternate(servers: BenchServers, api: ApiClient, rounds: number, what: string): Promise<void> {
@@ -134,20 +103,4 @@ async function compare(api: ApiClient): Promise<VerifyResult> {
   );
   if (!ended.result) throw new Error(`the comparison has failed: ${ended.reason}`);
   return ended.result as VerifyResult;
-}
-
-interface Cost {
-  readonly seconds: number;
-  /** Of both servers. It counts also where others use the machine. */
-  readonly cpuSeconds: number;
-}
-
-async function costOf(servers: BenchServers, work: () => Promise<void>): Promise<Cost> {
-  const before = await servers.usage();
-  const beganMs = performance.now();
-  await work();
-  const seconds = (performance.now() - beganMs) / 1000;
-  const after = await servers.usage();
-  const cpuSeconds = (side: "sourceCpuSeconds" | "sinkCpuSeconds") => after[side] - before[side];
-  return { seconds, cpuSeconds: cpuSeconds("sourceCpuSeconds") + cpuSeconds("sinkCpuSeconds") };
 }
