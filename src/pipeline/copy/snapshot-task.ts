@@ -1,12 +1,20 @@
 // Copies one table for a snapshot task: incrementally, or, if the sink asks for that, while the stream waits; or without a stream.
 
 import type { TableShape } from "../../change/relation.ts";
-import type { CopyMode, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import type { CopyMode, TableCopy } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow, waitingStream } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
+
+/** A table that a task asks for. */
+interface AskedCopy {
+  readonly environment: CopyEnvironment;
+  readonly table: TableShape;
+  readonly task: OfferedTask;
+  readonly signal: AbortSignal;
+}
 
 /** Returns when the rows are durable at the sink. Throws the copy's error, or the reason of `signal`. */
 export async function copyForTask(
@@ -16,58 +24,43 @@ export async function copyForTask(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    while (!(await attempt(environment, context, task, signal))) {}
+    while (!(await attempt({ environment, task, signal }, context))) {}
   } catch (error) {
     throw causeOf(error);
   }
 }
 
 /** Returns false if a first copy of the table began meanwhile: try again when that has ended. */
-async function attempt(
-  environment: CopyEnvironment,
-  context: TaskContext,
-  task: OfferedTask,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const { source, sink, betweenBatches } = environment;
+async function attempt(asking: Omit<AskedCopy, "table">, context: TaskContext): Promise<boolean> {
+  const { task, signal } = asking;
+  const { source, sink, betweenBatches } = asking.environment;
   const { listTables, copyBlocker, first, whileWaiting } = context;
-  const table = await betweenBatches(
-    async () => findTable(await listTables(), source.database, task),
-    signal,
-  );
+  const find = async () => findTable(await listTables(), source.database, task);
+  const table = await betweenBatches(find, signal);
   const blocker = copyBlocker(table);
   if (blocker) throw blocker;
   // The first copy may have older rows, and would overwrite this copy's with them.
   await first.ended(table, signal);
+  const asked = { ...asking, table };
   const copy = await betweenBatches(async () => {
     if (first.isUnderWay(table)) return null;
     const begun = await sink.copies.begin(table, modeOf(task), "runs", signal);
     if (begun.stream === "waits")
-      await whileWaiting(table, () =>
-        whileShown(environment, table, () => copyNow(environment, table, begun, task, signal)),
-      );
+      await whileWaiting(table, () => whileShown(asked, () => copyNow(asked, begun)));
     return begun;
   }, signal);
   if (copy === null) return false;
   if (copy.stream === "waits") return true;
   await using _copy = copy;
-  await whileShown(environment, table, () =>
-    copyAsStreamRuns(environment, context, table, copy, task, signal),
-  );
+  await whileShown(asked, () => copyAsStreamRuns(asked, context, copy));
   return true;
 }
 
 /** Copies the table while the stream goes on. */
-async function copyAsStreamRuns(
-  environment: CopyEnvironment,
-  context: TaskContext,
-  table: TableShape,
-  copy: TableCopy,
-  task: OfferedTask,
-  signal: AbortSignal,
-): Promise<void> {
+async function copyAsStreamRuns(asked: AskedCopy, context: TaskContext, copy: TableCopy): Promise<void> {
+  const { environment, table, task, signal } = asked;
   const before = await passedPoint(environment, signal);
-  const of = { table, copy, signal, ...tellersOf(environment, task, table) };
+  const of = { table, copy, signal, ...tellersOf(asked) };
   const isDivided = task.spec.Snapshot?.force_parallel === true;
   const pace = isDivided ? { ...environment.pace, dividedFromBytes: 0 } : environment.pace;
   const started = await startCopy({ ...environment, pace }, of);
@@ -77,13 +70,12 @@ async function copyAsStreamRuns(
   }
   const wereIncomplete = await finishCopy(environment, started, context.listTables);
   environment.source.copied(table, before);
-  if (wereIncomplete) await untilComplete(environment, context, table, signal);
+  if (wereIncomplete) await untilComplete(asked, context);
 }
 
 /** The table's state says that it is being copied. */
 async function whileShown(
-  { states }: CopyEnvironment,
-  table: TableShape,
+  { environment: { states }, table }: AskedCopy,
   copy: () => Promise<void>,
 ): Promise<void> {
   states.began(table);
@@ -98,10 +90,8 @@ async function whileShown(
 
 /** Rows that were copied by key are ahead of the stream. What it brings until it has passed their point may leave others incomplete. */
 async function untilComplete(
-  environment: CopyEnvironment,
+  { environment, table, signal }: AskedCopy,
   { listTables, copies }: TaskContext,
-  table: TableShape,
-  signal: AbortSignal,
 ): Promise<void> {
   do {
     await passedPoint(environment, signal);
@@ -116,10 +106,11 @@ export async function copyWithoutStream(
   environment: CopyEnvironment,
   table: TableShape,
   task: OfferedTask,
-  stop: AbortSignal,
+  signal: AbortSignal,
 ): Promise<void> {
-  const copy = await environment.sink.copies.begin(table, modeOf(task), "waits", stop);
-  await whileShown(environment, table, () => copyNow(environment, table, copy, task, stop));
+  const copy = await environment.sink.copies.begin(table, modeOf(task), "waits", signal);
+  const asked = { environment, table, task, signal };
+  await whileShown(asked, () => copyNow(asked, copy));
 }
 
 function modeOf({ spec }: OfferedTask): CopyMode {
@@ -127,29 +118,22 @@ function modeOf({ spec }: OfferedTask): CopyMode {
 }
 
 /** Copies the whole table as of one point, while the stream waits. */
-async function copyNow(
-  environment: CopyEnvironment,
-  table: TableShape,
-  copy: TableCopy,
-  task: OfferedTask,
-  signal: AbortSignal,
-): Promise<void> {
+async function copyNow(asked: AskedCopy, copy: TableCopy): Promise<void> {
   await using _copy = copy;
+  const { environment, table, signal } = asked;
   const { source, sink } = environment;
   const now = { ...environment, ...waitingStream };
   await sink.flush();
   await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
-  const started = await startCopy(now, { table, copy, signal, ...tellersOf(environment, task, table) }, true);
+  const started = await startCopy(now, { table, copy, signal, ...tellersOf(asked) }, true);
   await copyChunks(now, started, points);
   await finishCopy(now, started);
   source.copied(table);
 }
 
-function tellersOf(
-  { states }: CopyEnvironment,
-  task: OfferedTask,
-  table: TableShape,
-): Pick<CopyOfTable, "progress"> & { readonly phase: TellPhase } {
+type Tellers = Required<Pick<CopyOfTable, "progress" | "phase">>;
+
+function tellersOf({ environment: { states }, table, task }: AskedCopy): Tellers {
   return {
     progress(rows, bytes) {
       task.progress(rows, bytes, Math.max(rows, table.estimatedRows));

@@ -3,7 +3,10 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
+import type { Lsn } from "../../../change/lsn.ts";
+import type { PageRange } from "../../../change/page-range.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import type { TellPhase } from "../../copy-sink.ts";
 import { copyIn } from "../copy-in/copy-in.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { type ChunkTarget, differingSql, recordSeenSql } from "./chunk-sql.ts";
@@ -17,6 +20,19 @@ export interface ChunkStaging {
   readonly isNew: boolean;
   /** Record the keys of the rows: rows that no chunk brings are to be deleted. */
   readonly recordsSeen: boolean;
+}
+
+/** A chunk that waits in its staging table, and how much of it is written. */
+export interface TakenChunk {
+  readonly staging: TargetName;
+  readonly range: PageRange | null;
+  readonly point: Lsn;
+  readonly rows: number;
+  readonly pages: number;
+  /** Given where the chunk is the whole table. */
+  readonly phase: TellPhase | undefined;
+  /** The next page of the staging table to be written to the target. */
+  next: number;
 }
 
 /** In the open transaction. Returns how many rows the chunk had, and how many pages are staged. */
@@ -51,4 +67,9 @@ export async function pagesOf(client: Client, table: TargetName): Promise<number
     [sqlName(table)],
   );
   return rows[0]!.pages;
+}
+
+/** Pages hold about as many rows each. Those that the target has already are not staged, and count as written with the others. */
+export function writtenOf({ rows, pages, next }: Pick<TakenChunk, "rows" | "pages" | "next">): number {
+  return pages === 0 ? rows : Math.floor((rows * next) / pages);
 }

@@ -16,7 +16,7 @@ export interface CopiedRows {
   /** Rows of the target that the copy does not have stay. */
   readonly isMerged: boolean;
   readonly keepsOrigin: boolean;
-  /** The copy has the rows of these keys, and the target's are removed if it does not have them; absent or null: none is. */
+  /** Rows of the target with these keys are removed if the copy does not have them; absent or null: none is. */
   readonly ofKeys?: readonly RowKey[] | null;
 }
 
@@ -49,10 +49,8 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
     return await removeUncopied();
   }
   await removeUncopied();
-  // Rows of given keys differ mostly: to find those that do not takes longer than to write them too.
-  const areAllReplaced = Boolean(rows.ofKeys) && addedColumns(target, relation).length === 0;
   if (target.isReferred) await updateInPlace(client, target, rows, match, sameSql(compared));
-  else if (keyIndexOf(target, relation) && !areAllReplaced)
+  else if (keyIndexOf(target, relation))
     await replaceDiffering(client, target, rows, match, sameSql(compared));
   // Without an index several rows may have the same key.
   else await client.query(`delete from ${target.ownRows} t using ${staging} s where ${match}`);
@@ -104,14 +102,14 @@ async function replaceDiffering(
   same: string,
 ): Promise<void> {
   const names = namesOf(relation);
-  const added = addedColumns(target, relation);
-  const addedList = added.map((name) => `, t.${escapeIdentifier(name)}`).join("");
+  const extras = target.columns.filter(({ name, generated }) => !generated && !names.includes(name));
+  const added = extras.map(({ name }) => `, t.${escapeIdentifier(name)}`).join("");
   await client.query(
-    `create temporary table millrace_differing on commit drop as select s.*${addedList} from ${staging} s, ${target.ownRows} t ` +
+    `create temporary table millrace_differing on commit drop as select s.*${added} from ${staging} s, ${target.ownRows} t ` +
       `where ${match} and not ${same}`,
   );
   await client.query(`delete from ${target.ownRows} t using pg_temp.millrace_differing s where ${match}`);
-  const columns = sqlList([...names, ...added]);
+  const columns = sqlList([...names, ...extras.map(({ name }) => name)]);
   await client.query(
     `insert into ${sqlName(target.target)} (${columns}) overriding system value select ${columns} from pg_temp.millrace_differing`,
   );
@@ -141,12 +139,6 @@ async function updateInPlace(
   await client.query(
     `update ${target.ownRows} t set ${set.join(", ")} from ${staging} s where ${match} and not ${same}`,
   );
-}
-
-/** Those that somebody added at the sink. */
-function addedColumns({ columns }: TargetTable, relation: Relation): readonly string[] {
-  const names = namesOf(relation);
-  return columns.flatMap(({ name, generated }) => (generated || names.includes(name) ? [] : [name]));
 }
 
 function namesOf({ columns }: Relation): readonly string[] {

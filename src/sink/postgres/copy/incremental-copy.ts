@@ -13,13 +13,12 @@ import { type CopiedRange, dropCopy, forgetCopy, recordRange } from "../bookkeep
 import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } from "./chunk-sql.ts";
-import { pagesOf, stageChunk } from "./chunk-staging.ts";
+import { pagesOf, stageChunk, type TakenChunk, writtenOf } from "./chunk-staging.ts";
 import type { CopyContext } from "./copy-context.ts";
 import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
 import { isUpToDate } from "./incremental-eligibility.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
-import { type TakenChunk, writtenOf } from "./taken-chunk.ts";
 import { copyInvalidated } from "./touched-keys.ts";
 import { type CopyOutcome, hasRows, recordOutcome } from "./whole-copy.ts";
 

@@ -107,6 +107,7 @@ test("in debezium form too ranges are reads that come once, and the receiver end
     await stage.start();
     await stage.untilRealtime();
     expectNotAgain(stage, done);
+    await waitFor("an insert", () => envelopesOf(stage.receiver, "m").some(({ op }) => op === "c"));
   }
   await stage.expectHeld(() => heldOfEnvelopes(stage.receiver, "m"));
   await waitFor("nothing to be incomplete", () => chunkedOf(stage)?.incomplete.isEmpty !== false);
