@@ -205,8 +205,9 @@ function keyHash(comparison: RowComparison, table: DigestedTable): string {
 
 /**
  * Neighbours by a key of one integer share a bucket. They are read one after the other mostly, so that what the server keeps of the bucket is in a
- * processor's cache. Groups of neighbours go to buckets one by one, so that few share one. Where the buckets are used up, the higher half of the key
- * begins anew at another place: keys may be two numbers in one, as tenant and row, or leave out most numbers. A sink's key may be NULL.
+ * processor's cache. The lower bits of a group's number choose its bucket: groups in a row are in different ones, and few rows are read again where
+ * one differs. A hash of the higher bits moves them, as keys may be two numbers in one (a tenant and a row), or leave out most numbers. A sink's key
+ * may be NULL.
  */
 function keyBucket(comparison: RowComparison, table: DigestedTable, buckets: number): string {
   const [column, another] = keyColumns(comparison);

@@ -84,7 +84,7 @@ export async function withPooledSession<Result>(
   try {
     signal.throwIfAborted();
     const result = await work(client);
-    // Its connection is broken then: another one must not get it, and what the result needs of it is gone.
+    // The signal has broken the session meanwhile: nobody else may get it, and a result that needs it is of no use.
     signal.throwIfAborted();
     await pool.giveBack(client);
     return result;
