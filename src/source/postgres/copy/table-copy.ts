@@ -79,10 +79,18 @@ export async function measureTable(
 
 /** Yields the chunks of the copy. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { form, part, count } = request;
-  yield* readAsOf(request, count, (client) => copyStatement(client, request, form, part));
+  const { form, part, count, table } = request;
+  const filesOf = part || table.isPartitioned ? "shape" : "snapshot";
+  yield* readAsOf(request, count, (client) => copyStatement(client, request, form, part), filesOf);
   if (form === "binary") count.rows--;
 }
+
+/**
+ * Which files the table's rows must still be in: those that the snapshot sees, or already those that the shape was read
+ * with. A part of a table needs the latter, since a rewrite moves rows to other pages; so does a partitioned table,
+ * since the changes of a partition that was attached after the snapshot are not all in the stream.
+ */
+type FilesOf = "snapshot" | "shape";
 
 /**
  * Yields what a COPY of the table gives, as of the point. `prepare` returns its statement. Takes a session with the first chunk; leaving the
@@ -92,8 +100,9 @@ export async function* readAsOf(
   request: Omit<TableCopyRequest, "form" | "part" | "count">,
   count: RowCount,
   prepare: (client: Client, whole: string) => Promise<string>,
+  filesOf: FilesOf = "shape",
 ): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, permits, signal } = request;
+  const { connection, table, point, sessions, permits, selection, signal } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -117,8 +126,8 @@ export async function* readAsOf(
     );
     await client.query(lockTimeoutSql);
     await lockForReading(client, table);
-    await requireSameStorage(client, table);
-    await requireSameColumns(client, table);
+    await requireSameStorage(client, table, filesOf);
+    await requireSameColumns(client, table, selection);
     await requireSameNames(client, table, wholeTable(table));
     const sql = await prepare(client, wholeTable(table));
     for await (const chunk of copyOut(client, sql, count)) {
@@ -188,8 +197,9 @@ export async function setSalt(client: Client, { salt }: TableSelection): Promise
  * A rewrite (ALTER TABLE … TYPE, VACUUM FULL, TRUNCATE) after the snapshot may leave nothing for it to see. Under the
  * lock none can happen.
  */
-async function requireSameStorage(client: Client, table: TableShape): Promise<void> {
-  if ((await readStorage(client, table.relation.id)) === table.storage) return;
+async function requireSameStorage(client: Client, table: TableShape, filesOf: FilesOf): Promise<void> {
+  const storage = await readStorage(client, table.relation.id);
+  if (storage && storage.files === (filesOf === "shape" ? table.storage : storage.seen)) return;
   throw new MillraceError(
     "table_changed",
     `Table ${qualifiedName(table.relation)} was rewritten before its copy began: the copy begins again.`,
@@ -198,29 +208,41 @@ async function requireSameStorage(client: Client, table: TableShape): Promise<vo
 
 /**
  * The snapshot may be later than the shape that was read of the table. A column that was added in between has values in
- * the snapshot: a copy without that column would lose them.
+ * the snapshot: a copy without that column would lose them. Values of another type are not those of the shape.
  */
-async function requireSameColumns(client: Client, table: TableShape): Promise<void> {
-  const { id, columns, withheld } = table.relation;
-  const { rows } = await client.query<{ number: number; name: string }>(
-    "select attnum as number, attname as name from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped",
+async function requireSameColumns(
+  client: Client,
+  table: TableShape,
+  selection: TableSelection,
+): Promise<void> {
+  const { id, schema, name: tableName, columns, withheld } = table.relation;
+  const { rows } = await client.query<Pick<Column, "number" | "name" | "typeOid" | "typmod">>(
+    'select attnum as number, attname as name, atttypid as "typeOid", atttypmod as typmod from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped',
     [id],
   );
-  const known = new Map(columns.map(({ number, name }) => [number, name]));
-  if (rows.every(({ number, name }) => known.get(number) === name || withheld.includes(number))) return;
-  throw alteredBefore(table);
+  const hashed = selection.hashedColumns(schema, tableName);
+  const known = new Map(columns.map((column) => [column.number, column]));
+  const isSame = ({ number, name, typeOid, typmod }: (typeof rows)[number]) => {
+    const column = known.get(number);
+    if (column?.name !== name) return withheld.includes(number);
+    return hashed.includes(name) || (column.typeOid === typeOid && column.typmod === typmod);
+  };
+  if (!rows.every(isSame)) throw alteredBefore(table);
 }
 
 /**
- * COPY finds columns by their current names, even in an older snapshot; since then, one column may have taken another's
- * name. A result's description has the column numbers.
+ * COPY finds the table and its columns by their current names, even in an older snapshot; since then, others may have
+ * taken these names. A result's description has the table's OID and the column numbers.
  * https://www.postgresql.org/docs/current/protocol-message-formats.html (RowDescription)
  */
 async function requireSameNames(client: Client, table: TableShape, from: string): Promise<void> {
-  const stored = table.relation.columns.filter(({ number }) => number > 0);
+  const { id, columns } = table.relation;
+  const stored = columns.filter(({ number }) => number > 0);
   const list = stored.map(({ name }) => escapeIdentifier(name)).join(", ");
   const { fields } = await client.query(`select ${list} from ${from} limit 0`);
-  if (!stored.every(({ number }, i) => fields[i]?.columnID === number)) throw alteredBefore(table);
+  const isSame = ({ number }: Column, i: number) =>
+    fields[i]?.tableID === id && fields[i].columnID === number;
+  if (!stored.every(isSame)) throw alteredBefore(table);
 }
 
 function alteredBefore(table: TableShape): MillraceError {
