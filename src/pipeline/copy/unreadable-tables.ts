@@ -20,7 +20,7 @@ const maxNamed = 5;
 export interface RetryPace {
   readonly againMs: number;
   readonly mostMs: number;
-  /** For a table that was altered: its new shape only has to be read. */
+  /** For an altered table: its new shape only has to be read. It doubles thrice at most, as a table may be truncated all the time. */
   readonly changedAgainMs: number;
 }
 
@@ -57,8 +57,9 @@ export class UnreadableTables implements Disposable {
 
   failed(table: TableShape, error: MillraceError): void {
     const attempts = (this.#entries.get(table.relation.id)?.attempts ?? 0) + 1;
-    const firstMs = error.code === "table_changed" ? this.pace.changedAgainMs : this.pace.againMs;
-    const waitMs = Math.min(this.pace.mostMs, firstMs * 2 ** Math.min(attempts - 1, 20));
+    const isChanged = error.code === "table_changed";
+    const firstMs = isChanged ? this.pace.changedAgainMs : this.pace.againMs;
+    const waitMs = Math.min(this.pace.mostMs, firstMs * 2 ** Math.min(attempts - 1, isChanged ? 3 : 20));
     this.#entries.set(table.relation.id, { table, error, attempts, dueAtMs: this.nowMs() + waitMs });
     this.#arm();
   }

@@ -133,7 +133,7 @@ export class PostgresSource implements Source {
 
   async #readTables(client: Client, ask: AskComputed | undefined): Promise<readonly TableShape[]> {
     await this.#slot.requireSource(client);
-    this.#shapes.beginRead();
+    for (const each of [this.#shapes, this.#reader]) each.beginRead();
     this.#fingerprint = await readTablesFingerprint(client);
     const selected = await this.#generated.read(client, ask, this.#stream !== null);
     const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
@@ -183,7 +183,7 @@ export class PostgresSource implements Source {
   }
 
   async areTablesChanged(): Promise<boolean> {
-    if (this.#shapes.isStale) return true;
+    if (this.#shapes.isStale || this.#reader.isStale) return true;
     return await this.#sessions.with(async (client) => {
       if ((await readTablesFingerprint(client)) !== this.#fingerprint) return true;
       return await this.#publications.areChanged(client);

@@ -43,6 +43,8 @@ export interface TableCopyRequest {
   readonly count: RowCount;
   readonly selection: TableSelection;
   readonly signal: AbortSignal;
+  /** Called when the table is not what its shape says. */
+  readonly changed: () => void;
 }
 
 /**
@@ -54,7 +56,7 @@ const lockTimeoutSql =
 
 /** Null: the table can only be copied whole, or it is gone. */
 export async function measureTable(
-  request: Omit<TableCopyRequest, "form" | "part" | "point" | "count" | "selection">,
+  request: Omit<TableCopyRequest, "form" | "part" | "point" | "count" | "selection" | "changed">,
 ): Promise<TableSize | null> {
   const { connection, table, sessions, permits, signal } = request;
   if (!hasRanges(table)) return null;
@@ -79,18 +81,10 @@ export async function measureTable(
 
 /** Yields the chunks of the copy. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { form, part, count, table } = request;
-  const filesOf = part || table.isPartitioned ? "shape" : "snapshot";
-  yield* readAsOf(request, count, (client) => copyStatement(client, request, form, part), filesOf);
+  const { form, part, count } = request;
+  yield* readAsOf(request, count, (client) => copyStatement(client, request, form, part));
   if (form === "binary") count.rows--;
 }
-
-/**
- * Which files the table's rows must still be in: those that the snapshot sees, or already those that the shape was read
- * with. A part of a table needs the latter, since a rewrite moves rows to other pages; so does a partitioned table,
- * since the changes of a partition that was attached after the snapshot are not all in the stream.
- */
-type FilesOf = "snapshot" | "shape";
 
 /**
  * Yields what a COPY of the table gives, as of the point. `prepare` returns its statement. Takes a session with the first chunk; leaving the
@@ -100,9 +94,8 @@ export async function* readAsOf(
   request: Omit<TableCopyRequest, "form" | "part" | "count">,
   count: RowCount,
   prepare: (client: Client, whole: string) => Promise<string>,
-  filesOf: FilesOf = "shape",
 ): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, permits, selection, signal } = request;
+  const { connection, table, point, sessions, permits, signal, changed } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -126,9 +119,9 @@ export async function* readAsOf(
     );
     await client.query(lockTimeoutSql);
     await lockForReading(client, table);
-    await requireSameStorage(client, table, filesOf);
-    await requireSameColumns(client, table, selection);
     await requireSameNames(client, table, wholeTable(table));
+    await requireSameStorage(client, table);
+    await requireSameColumns(client, table);
     const sql = await prepare(client, wholeTable(table));
     for await (const chunk of copyOut(client, sql, count)) {
       isClientBusy = true;
@@ -139,7 +132,9 @@ export async function* readAsOf(
     finished = true;
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw describeReadFailure(error, client.user ?? "", table);
+    const failure = describeReadFailure(error, client.user ?? "", table);
+    if (failure.code === "table_changed") changed();
+    throw failure;
   } finally {
     signal.removeEventListener("abort", abort);
     if (finished) await sessions.giveBack(client);
@@ -197,9 +192,8 @@ export async function setSalt(client: Client, { salt }: TableSelection): Promise
  * A rewrite (ALTER TABLE … TYPE, VACUUM FULL, TRUNCATE) after the snapshot may leave nothing for it to see. Under the
  * lock none can happen.
  */
-async function requireSameStorage(client: Client, table: TableShape, filesOf: FilesOf): Promise<void> {
-  const storage = await readStorage(client, table.relation.id);
-  if (storage && storage.files === (filesOf === "shape" ? table.storage : storage.seen)) return;
+async function requireSameStorage(client: Client, table: TableShape): Promise<void> {
+  if ((await readStorage(client, table.relation.id)) === table.storage) return;
   throw new MillraceError(
     "table_changed",
     `Table ${qualifiedName(table.relation)} was rewritten before its copy began: the copy begins again.`,
@@ -208,26 +202,17 @@ async function requireSameStorage(client: Client, table: TableShape, filesOf: Fi
 
 /**
  * The snapshot may be later than the shape that was read of the table. A column that was added in between has values in
- * the snapshot: a copy without that column would lose them. Values of another type are not those of the shape.
+ * the snapshot: a copy without that column would lose them.
  */
-async function requireSameColumns(
-  client: Client,
-  table: TableShape,
-  selection: TableSelection,
-): Promise<void> {
-  const { id, schema, name: tableName, columns, withheld } = table.relation;
-  const { rows } = await client.query<Pick<Column, "number" | "name" | "typeOid" | "typmod">>(
-    'select attnum as number, attname as name, atttypid as "typeOid", atttypmod as typmod from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped',
+async function requireSameColumns(client: Client, table: TableShape): Promise<void> {
+  const { id, columns, withheld } = table.relation;
+  const { rows } = await client.query<{ number: number; name: string }>(
+    "select attnum as number, attname as name from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped",
     [id],
   );
-  const hashed = selection.hashedColumns(schema, tableName);
-  const known = new Map(columns.map((column) => [column.number, column]));
-  const isSame = ({ number, name, typeOid, typmod }: (typeof rows)[number]) => {
-    const column = known.get(number);
-    if (column?.name !== name) return withheld.includes(number);
-    return hashed.includes(name) || (column.typeOid === typeOid && column.typmod === typmod);
-  };
-  if (!rows.every(isSame)) throw alteredBefore(table);
+  const known = new Map(columns.map(({ number, name }) => [number, name]));
+  if (rows.every(({ number, name }) => known.get(number) === name || withheld.includes(number))) return;
+  throw alteredBefore(table);
 }
 
 /**
@@ -238,11 +223,12 @@ async function requireSameColumns(
 async function requireSameNames(client: Client, table: TableShape, from: string): Promise<void> {
   const { id, columns } = table.relation;
   const stored = columns.filter(({ number }) => number > 0);
-  const list = stored.map(({ name }) => escapeIdentifier(name)).join(", ");
+  // Every table has a tableoid, also one without columns.
+  const list = ["tableoid", ...stored.map(({ name }) => escapeIdentifier(name))].join(", ");
   const { fields } = await client.query(`select ${list} from ${from} limit 0`);
-  const isSame = ({ number }: Column, i: number) =>
-    fields[i]?.tableID === id && fields[i].columnID === number;
-  if (!stored.every(isSame)) throw alteredBefore(table);
+  const [own, ...others] = fields;
+  const isSame = own?.tableID === id && stored.every(({ number }, i) => others[i]?.columnID === number);
+  if (!isSame) throw alteredBefore(table);
 }
 
 function alteredBefore(table: TableShape): MillraceError {

@@ -22,6 +22,8 @@ import { readHashing, tableDigests } from "./table-digests.ts";
 
 export class TableReader implements VerifySource, AsyncDisposable {
   readonly #sessions: SessionPool;
+  #isStale = false;
+
   constructor(
     private readonly connection: PostgresConnection,
     private readonly selection: TableSelection,
@@ -31,6 +33,16 @@ export class TableReader implements VerifySource, AsyncDisposable {
     private readonly permits: Permits = new Semaphore(),
   ) {
     this.#sessions = new SessionPool((until) => connectForRun(connection, "snapshot", until, run));
+  }
+
+  /** Since the catalog was last read, a table was not what had been read of it: a rewrite shows in nothing else. */
+  get isStale(): boolean {
+    return this.#isStale;
+  }
+
+  /** A read of the catalog begins. */
+  beginRead(): void {
+    this.#isStale = false;
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
@@ -102,7 +114,10 @@ export class TableReader implements VerifySource, AsyncDisposable {
 
   get #request() {
     const { connection, selection, permits, signal } = this;
-    return { connection, sessions: this.#sessions, permits, selection, signal };
+    const changed = () => {
+      this.#isStale = true;
+    };
+    return { connection, sessions: this.#sessions, permits, selection, signal, changed };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -175,23 +175,17 @@ export async function readTableShapes(
   return selected.map((row) => shapeOf(row, selection, types, sendsGenerated));
 }
 
+/** The present files, even in an older snapshot: what that sees may have been rewritten since. */
 const storageQuery = `
-select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files,
-  coalesce(string_agg(leaf.relfilenode::text, ' ' order by leaf.oid), '') as seen
-from pg_class c left join lateral (select leaf.oid, leaf.relfilenode from ${leavesSql}) leaf on true
+select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
+from pg_class c left join lateral (select leaf.oid from ${leavesSql}) leaf on true
 where c.oid = $1
 group by c.oid`;
 
-/** As `TableShape.storage`: `files` hold the rows now, and `seen` as the session's snapshot sees it. */
-export interface Storage {
-  readonly files: string;
-  readonly seen: string;
-}
-
-/** Empty for a root without partitions, null when the table is gone. */
-export async function readStorage(client: Client, tableId: number): Promise<Storage | null> {
-  const { rows } = await client.query<Storage>(storageQuery, [tableId]);
-  return rows[0] ?? null;
+/** The files that now hold the table's rows; empty for a root without partitions, null when the table is gone. */
+export async function readStorage(client: Client, tableId: number): Promise<string | null> {
+  const { rows } = await client.query<{ files: string }>(storageQuery, [tableId]);
+  return rows[0]?.files ?? null;
 }
 
 function shapeOf(
