@@ -202,17 +202,22 @@ async function requireSameStorage(client: Client, table: TableShape): Promise<vo
 
 /**
  * The snapshot may be later than the shape that was read of the table. A column that was added in between has values in
- * the snapshot: a copy without that column would lose them.
+ * the snapshot: a copy without that column would lose them. So would it lose those of a column that the sink computes,
+ * and that was computed at the source, too.
  */
 async function requireSameColumns(client: Client, table: TableShape): Promise<void> {
-  const { id, columns, withheld } = table.relation;
-  const { rows } = await client.query<{ number: number; name: string }>(
-    "select attnum as number, attname as name from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped",
+  const { generated = [], relation } = table;
+  const { id, columns, withheld } = relation;
+  const { rows } = await client.query<{ number: number; name: string; isGenerated: boolean }>(
+    `select attnum as number, attname as name, attgenerated <> '' as "isGenerated" from pg_attribute
+      where attrelid = $1 and attnum > 0 and not attisdropped`,
     [id],
   );
   const known = new Map(columns.map(({ number, name }) => [number, name]));
-  if (rows.every(({ number, name }) => known.get(number) === name || withheld.includes(number))) return;
-  throw alteredBefore(table);
+  const computed = new Set(generated.map(({ column }) => column.number));
+  const isSame = ({ number, name, isGenerated }: (typeof rows)[number]) =>
+    known.get(number) === name || (withheld.includes(number) && (isGenerated || !computed.has(number)));
+  if (!rows.every(isSame)) throw alteredBefore(table);
 }
 
 /**

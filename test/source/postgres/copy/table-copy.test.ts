@@ -1,6 +1,7 @@
 // A table that is altered before its copy: between the reading of its shape and the snapshot, or after the snapshot.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { AskComputed } from "../../../../src/change/computed-columns.ts";
 import { begun, never, textOf } from "../../../support/contract/source.ts";
 import { PostgresServer } from "../../../support/servers/postgres-server.ts";
 
@@ -57,6 +58,28 @@ describe("after the snapshot", () => {
     const afterPoint = "alter table t rename to former; alter table other rename to t";
     expect(await copied({ tables, afterPoint })).toMatchObject(changed);
   });
+});
+
+test("a column that the sink computes is no longer computed at the source", async () => {
+  await using at = await begun(server);
+  await at.sql("alter table t add g int generated always as (id * 2) stored; insert into t (id) values (1)");
+  const answer = { isComputed: true, isThere: true } as const;
+  const all: AskComputed = async (tables) =>
+    new Map(
+      tables.map(({ relation, generated = [] }) => [
+        relation.id,
+        new Map(generated.map(({ column }) => [column.number, answer])),
+      ]),
+    );
+  const [table] = await at.source.tables(all);
+  expect(table?.generated?.map(({ column }) => column.name)).toEqual(["g"]);
+  const copy = async () => {
+    await using point = await at.source.snapshotPoint(never);
+    return await textOf(at.source.readTable(table!, point, "text"));
+  };
+  expect(await copy()).toBe("1\t\\N\n");
+  await at.sql("alter table t alter g drop expression; update t set g = 0");
+  await expect(copy()).rejects.toMatchObject(changed);
 });
 
 test("the tables count as changed from then on, until they are read again", async () => {
