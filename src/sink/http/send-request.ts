@@ -36,6 +36,9 @@ export interface TargetOptions {
   readonly answerBytes?: number;
 }
 
+/** A name may have other addresses each time it is looked up. */
+const mostEndpoints = 16;
+
 /** Where requests go, with the head that all of them share. */
 export class RequestTarget {
   readonly #url: URL;
@@ -69,6 +72,8 @@ export class RequestTarget {
     const known = this.#endpoints.get(address);
     if (known) return known;
     const endpoint = endpointOf(this.#url, address, this.options.tls);
+    const [oldest] = this.#endpoints.keys();
+    if (oldest !== undefined && this.#endpoints.size >= mostEndpoints) this.#endpoints.delete(oldest);
     this.#endpoints.set(address, endpoint);
     return endpoint;
   }

@@ -14,10 +14,16 @@ interface TableQueues {
   readonly queues: readonly PartitionQueue[];
 }
 
+interface FirstTable {
+  readonly id: number;
+  readonly name: string;
+  readonly table: TopicTable;
+}
+
 export class TopicQueues {
   readonly #queues = new Map<string, readonly PartitionQueue[]>();
   /** By topic, the first of its tables. Others that share it are the same in all that the template names. */
-  readonly #firstTables = new Map<string, { readonly name: string; readonly table: TopicTable }>();
+  readonly #firstTables = new Map<string, FirstTable>();
 
   constructor(
     private readonly settings: Pick<KafkaSettings, "config" | "database" | "topics">,
@@ -67,17 +73,23 @@ export class TopicQueues {
     const { topic_name_template: template, topic_options: options } = config;
     const table = { database, schema: relation.schema, table: relation.name };
     const topic = topicName(template, table, options.naming_mode);
-    this.#requireOwnTopic(topic, qualifiedName(relation), table);
+    this.#requireOwnTopic(topic, { id: relation.id, name: qualifiedName(relation), table });
     return topic;
   }
 
-  #requireOwnTopic(topic: string, name: string, table: TopicTable): void {
+  #requireOwnTopic(topic: string, own: FirstTable): void {
+    const { id, name, table } = own;
     if (topic === checkpointTopic)
       throw new MillraceError(
         "invalid_topic_name",
         `The topic of table ${name} would be ${topic}, which holds checkpoints.`,
       );
-    const first = this.#firstTables.getOrInsertComputed(topic, () => ({ name, table }));
+    const first = this.#firstTables.get(topic);
+    // It may have been renamed since.
+    if (!first || first.id === id) {
+      this.#firstTables.set(topic, own);
+      return;
+    }
     const { topic_name_template: template, topic_options: options } = this.settings.config;
     if (topicCollisions(template, [first.table, table], options.naming_mode).length === 0) return;
     const text =

@@ -40,8 +40,12 @@ test("ten thousand tables share a topic, and one of them that must not is refuse
   const began = usedMs();
   await of("all").prepare(tables);
   expect(usedMs() - began).toBeLessThan(1_000);
-  const [one, other] = ["a b", "a?b"].map((schema) => relation("t", [["id", 20, "bigint"]], { schema }));
+  const [one, other] = ["a b", "a?b"].map((schema, id) =>
+    relation("t", [["id", 20, "bigint"]], { schema, id }),
+  );
   const apart = of("{schema}");
   await apart.prepare([...tables, one!]);
   await expect(apart.prepare([other!])).rejects.toThrow('Tables "a b".t and "a?b".t would share topic a_b');
+  // The one was renamed, and is alone.
+  await apart.prepare([{ ...one!, schema: "a_b" }]);
 });

@@ -41,6 +41,15 @@ test("retries end at whichever limit comes first; 0 is unlimited", () => {
   expect(decideRetry(policy, { ...failed, retryAfterMs: 7000 })).toEqual({ kind: "wait", delayMs: 7000 });
 });
 
+test("a receiver that asks for longer than the retries last is asked once more as they end", () => {
+  const failed = { attempts: 1, elapsedMs: 4_000, retryAfterMs: 7_200_000, random: 0 };
+  expect(decideRetry(policy, failed)).toEqual({ kind: "wait", delayMs: 6_000 });
+  const last = { ...failed, attempts: 2, elapsedMs: 10_000 };
+  expect(decideRetry(policy, last)).toEqual({ kind: "exhausted", limit: "max_retry_duration_ms" });
+  const unlimited = { ...policy, maxRetryDurationMs: 0 };
+  expect(decideRetry(unlimited, failed)).toEqual({ kind: "wait", delayMs: 7_200_000 });
+});
+
 test("a wait may be longer than a timer's longest, and ends with its signal", async () => {
   const stop = new AbortController();
   let isOver = false;

@@ -32,14 +32,18 @@ export type RetryDecision =
   | { readonly kind: "wait"; readonly delayMs: number }
   | { readonly kind: "exhausted"; readonly limit: "max_retries" | "max_retry_duration_ms" };
 
-/** Whichever limit comes first ends the retries. A wait that would end after the duration does not begin. */
+/**
+ * Whichever limit comes first ends the retries. A wait that would end after the duration does not begin; but where it is the receiver that
+ * asks for so long, the last attempt is made as the duration ends.
+ */
 export function decideRetry(policy: RetryPolicy, failed: FailedAttempt): RetryDecision {
   if (policy.maxRetries > 0 && failed.attempts > policy.maxRetries) {
     return { kind: "exhausted", limit: "max_retries" };
   }
-  const delayMs = Math.max(backoffDelay(policy, failed.attempts - 1, failed.random), failed.retryAfterMs);
-  if (policy.maxRetryDurationMs > 0 && failed.elapsedMs + delayMs > policy.maxRetryDurationMs) {
-    return { kind: "exhausted", limit: "max_retry_duration_ms" };
-  }
+  const { maxRetryDurationMs: durationMs } = policy;
+  const leftMs = durationMs > 0 ? durationMs - failed.elapsedMs : Number.POSITIVE_INFINITY;
+  const backoffMs = backoffDelay(policy, failed.attempts - 1, failed.random);
+  if (backoffMs > leftMs) return { kind: "exhausted", limit: "max_retry_duration_ms" };
+  const delayMs = Math.max(backoffMs, Math.min(failed.retryAfterMs, leftMs));
   return { kind: "wait", delayMs };
 }

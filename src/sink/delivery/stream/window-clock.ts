@@ -6,7 +6,7 @@ type TimedWindows = Pick<StreamWindows, "openedMs" | "end" | "pass" | "recordedE
 
 /** While the stream brings more, a window stays open for so many intervals. */
 const busyIntervals = 10;
-/** With more recorded ends than this, windows stay open as long as if the stream brought more: the record stays small. */
+/** With more recorded ends than this, windows stay open as long as if the stream brought more; with twice as many, for twice as long: the record stays small. */
 const manyEnds = 1_000;
 /** How often the checkpoint is moved past what holds nothing for the sink. */
 const passIntervalMs = 1000;
@@ -41,7 +41,8 @@ export class WindowClock {
 
   /** Where it is committed, the transaction may have begun with the window, and the commit may have to wait. */
   #patienceMs({ recordedEnds }: TimedWindows, isIdle: boolean): number {
-    const intervals = isIdle && recordedEnds <= manyEnds ? 1 : busyIntervals;
+    const least = isIdle && recordedEnds <= manyEnds ? 1 : busyIntervals;
+    const intervals = least * Math.max(1, recordedEnds / manyEnds);
     const patienceMs = this.flushIntervalMs * intervals;
     return this.commitWithinMs === null ? patienceMs : Math.min(patienceMs, this.commitWithinMs / 2);
   }

@@ -21,8 +21,12 @@ export interface LedgerProgress {
   readonly bytes: number;
 }
 
+/** So many windows, and those that are delivered are made one with their neighbours. */
+const leastFolded = 64;
+
 export class WindowLedger {
-  readonly #closed: Window[] = [];
+  #closed: Window[] = [];
+  #foldedFrom = leastFolded;
   #open = new Window();
 
   get open(): Window {
@@ -39,6 +43,26 @@ export class WindowLedger {
     this.#open.end = end;
     this.#closed.push(this.#open);
     this.#open = new Window();
+    if (this.#closed.length >= this.#foldedFrom) this.#fold();
+  }
+
+  /** What one request holds back for hours is as many windows as have requests on their way, and as many more between these. */
+  get size(): number {
+    return this.#closed.length;
+  }
+
+  #fold(): void {
+    const folded: Window[] = [];
+    for (const window of this.#closed) {
+      const last = folded.at(-1);
+      if (last?.pending === 0 && window.pending === 0) {
+        last.rows += window.rows;
+        last.bytes += window.bytes;
+        last.end = window.end;
+      } else folded.push(window);
+    }
+    this.#closed = folded;
+    this.#foldedFrom = Math.max(leastFolded, folded.length * 2);
   }
 
   /** Takes out the windows that are delivered, up to the first that is not; null when there is none. */
