@@ -8,8 +8,9 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkRows, VerifySink } from "../../sink/verify-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
+import { passedPoint } from "../copy/copy-environment.ts";
 import { withHeldPoint } from "./held-point.ts";
-import type { VerifyEnvironment } from "./verify-environment.ts";
+import { maxLagBytes, type VerifyEnvironment } from "./verify-environment.ts";
 
 export interface OpenedSides extends AsyncDisposable {
   readonly table: TableShape;
@@ -30,6 +31,8 @@ export async function openSides(
 ): Promise<OpenedSides> {
   const { source, sink, exactlyAt } = environment;
   const sides = requireBoth(source.verification, sink.verification);
+  // While the stream comes to a point that is held, nothing else goes on, and the source cannot vacuum.
+  if (environment.lagBytes() > maxLagBytes) await passedPoint(environment, signal);
   return await withHeldPoint(source, signal, async (held) => {
     await using resources = new AsyncDisposableStack();
     let point: SnapshotPoint | null = null;

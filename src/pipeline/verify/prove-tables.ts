@@ -67,7 +67,7 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
       environment,
       context,
       {
-        find: (tables) => sameTable(tables, table),
+        find: (tables) => sameTable(tables, table, unproved),
         progress: (rows) => unproved.comparing(table, rows),
         spec: { repair: "Apply" },
         // What was changed while there was no slot.
@@ -92,8 +92,16 @@ async function prove(proofs: Proofs, { relation }: TableShape, signal: AbortSign
   );
 }
 
-function sameTable(tables: readonly TableShape[], { relation }: TableShape): TableShape {
-  const table = tables.find((other) => other.relation.id === relation.id);
+function sameTable(
+  tables: readonly TableShape[],
+  { relation }: TableShape,
+  unproved: Pick<UnprovedTables, "tables">,
+): TableShape {
+  const isSame = (other: TableShape) => other.relation.id === relation.id;
+  const table = tables.find(isSame);
+  // Its first copy may have begun, which waits for the proofs to end.
+  if (table && !unproved.tables.some(isSame))
+    throw new MillraceError("table_changed", `${qualifiedName(relation)} is copied anew.`);
   if (table) return table;
   throw new MillraceError("table_unavailable", `Table ${qualifiedName(relation)} does not exist any more.`);
 }

@@ -16,11 +16,10 @@ import { UnmatchedRows } from "../../comparison/unmatched-rows.ts";
 import { concurrently } from "../../concurrency/concurrently.ts";
 import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborted.ts";
 import type { OpenedSides } from "./opened-sides.ts";
-import type { VerifyEnvironment } from "./verify-environment.ts";
+import { maxLagBytes, type VerifyEnvironment } from "./verify-environment.ts";
 
-/** While the sink is further behind, nothing is read: reading would slow it down. But not for ever. */
-const maxLagBytes = 64 * 1024 * 1024;
 const lagCheckMs = 250;
+/** A sink that is far behind is not waited for for ever. */
 const longestPauseMs = 60_000;
 
 /** Each part of a table answers with all buckets. So a part has several times as many rows as there are buckets. */

@@ -3,6 +3,9 @@
 import type { CopyEnvironment } from "../copy/copy-environment.ts";
 import type { StreamEvents } from "../stream-events.ts";
 
+/** While the sink is further behind, nothing is compared: that would slow it down. */
+export const maxLagBytes = 64 * 1024 * 1024;
+
 export interface VerifyEnvironment extends CopyEnvironment {
   readonly exactlyAt: StreamEvents["exactlyAt"];
   /** How many parts of a table each side reads at once at most. */

@@ -79,13 +79,17 @@ test("ranges of a table are copied side by side, as of one point, while its rows
 
 test("ranges go over the rows that a table at the sink has, also where it has columns of its own", async () => {
   await using rig = await create();
+  const others = ["partial", "computed", "excluding"];
   await rig.source(
-    `${movingRows("m", rows)}; create table u (id int primary key, n int); insert into u select g, g from generate_series(1, 3000) g;
-    create table v (id int primary key, n int); insert into v select g, g from generate_series(1, 3000) g`,
+    `${movingRows("m", rows)};
+    ${["u", "v", ...others].map((name) => `create table ${name} (id int primary key, n int); insert into ${name} select g, g from generate_series(1, 3000) g`).join("; ")}`,
   );
   await rig.sink(`create table m (id int primary key, note text, n int, text text, far text);
     insert into m values (7, 'kept', 0, 'old', 'old'), (9999, 'its own', 1, '1', '1');
     create table u (id int primary key, n int unique);
+    create table partial (id int primary key, n int); create unique index on partial (n) where n > 0;
+    create table computed (id int primary key, n int); create unique index on computed ((n + 1));
+    create table excluding (id int primary key, n int, exclude using btree (n with =));
     create table v (n text, id int primary key)`);
   {
     await using _moving = await moveRows(rig, "m", rows);
@@ -94,7 +98,8 @@ test("ranges go over the rows that a table at the sink has, also where it has co
   }
   expect(rig.copies.filter(({ table }) => table === "m").length).toBeGreaterThan(10);
   // Values of another unique index could be there twice for a while.
-  expect(rig.copies.filter(({ table }) => table === "u")).toMatchObject([{ part: null }]);
+  for (const name of ["u", ...others])
+    expect(rig.copies.filter(({ table }) => table === name)).toMatchObject([{ part: null }]);
   // Values go into other types as texts.
   expect(rig.copies.filter(({ table }) => table === "v")).toMatchObject([{ part: null }]);
   await rig.expectSame("select id, n, text, far from m where id < 9999 order by id");

@@ -239,6 +239,25 @@ test("a table that cannot be compared now is told of, and the others go on", asy
   await rig.stop();
 }, 120_000);
 
+test("a table whose repair the sink refuses is told of, and the others go on", async () => {
+  await using rig = await streaming("refused");
+  await rig.source("update a set n = 5 where id < 20; update whole set text = 'other' where id < 20");
+  await rig.sink("alter table a add constraint small check (n < 5)");
+  await dropSlot(rig);
+  rig.resumes = true;
+  rig.start();
+  await rig.untilRealtime();
+  await waitFor("the reason", () => rig.table("a")?.reason?.includes("small") === true, {
+    timeoutMs: 30_000,
+  });
+  await waitFor("the others", () => rig.progress?.resume?.tablesDone === 4, { timeoutMs: 30_000 });
+  expect([rig.table("a")?.state, rig.table("whole")?.state]).toEqual(["Resuming", "Streaming"]);
+  await rig.sink("alter table a drop constraint small");
+  await proved(rig);
+  await rig.expectEqual();
+  await rig.stop();
+}, 120_000);
+
 test("rows that are missing wait for the comparison, and the stream does not wait for a transaction of the source", async () => {
   const source = `create table far (id int primary key, n int, far text); alter table far alter far set storage external;
     insert into far select g, 0, repeat('f' || g, 1000) from generate_series(1, 50) g; create table other (id int primary key)`;

@@ -66,6 +66,29 @@ test("a table in which nothing differs is proved at once, and what moved meanwhi
   await rig.stop();
 }, 60_000);
 
+test("a row that moves keeps what the sink's own columns have of it", async () => {
+  const source = "create table t (id int primary key, n int); insert into t values (5, 1)";
+  const sink = "create table t (id int primary key, n int, note text)";
+  await using rig = await PipelineRig.streaming(server, "own_columns", { source, sink });
+  await rig.expectSame("select id, n from t");
+  await rig.stop();
+  await slotRelease(server, rig.slot);
+  await rig.sink("update t set note = 'kept'");
+  await dropSlot(rig);
+  const moved = () => rig.sink<{ id: number; note: string }>("select id, note from t where id = 1005");
+  rig.beforeSinkRead = async () => {
+    rig.beforeSinkRead = async () => {};
+    await rig.source("update t set id = 1005");
+    await waitFor("the move", async () => (await moved()).length === 1);
+  };
+  rig.resumes = true;
+  rig.start();
+  await rig.untilRealtime();
+  await proved(rig);
+  expect(await moved()).toEqual([{ id: 1005, note: "kept" }]);
+  await rig.stop();
+}, 60_000);
+
 test("a row that moves to a key that is equal by its type alone is not lost", async () => {
   const sql = `create extension citext; ${far("c", "public.citext", 20, "'k' || g")}`;
   await using rig = await lost("equal_key", sql, "create extension citext");

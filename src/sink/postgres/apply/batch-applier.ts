@@ -13,7 +13,7 @@ import { CopiedChanges, type KnownCopies } from "./copied-changes.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { InsertRuns, longValueBytes, NetChanges, relationsWithInsertsOnly } from "./net-changes.ts";
-import type { PreparedTable } from "./prepared-table.ts";
+import { outOfDate, type PreparedTable } from "./prepared-table.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
 import { truncateTables } from "./truncation.ts";
@@ -191,8 +191,9 @@ export class BatchApplier {
       const history = this.#history.rowsFor(table);
       const isThere =
         table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash && history === null;
-      // A copy may have the row under its new key already.
-      const foldsMoves = !table.updatesKeys || this.#sessionFor(table).repeats;
+      // A copy may have the row under its new key already. A table that is out of date may have it under its old one alone.
+      const mayHaveMoved = this.#sessionFor(table).repeats && table.copy !== outOfDate;
+      const foldsMoves = !table.updatesKeys || mayHaveMoved;
       const longestInlined = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
       const rows = isPlain
         ? new InsertRuns()

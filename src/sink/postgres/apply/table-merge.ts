@@ -86,8 +86,8 @@ async function usingIndex(
 }
 
 export function warnOfReplaced(session: MergeSession, table: PreparedTable, rows: number): void {
-  // Nobody has written them: changes were missed.
-  if (table.copy === outOfDate) return;
+  // Nobody has written them: changes were missed, or they are what a copy under way takes the place of.
+  if (table.copy === outOfDate || table.copy.kind === "none") return;
   session.warn(
     `Table ${qualifiedName(table.target)} had ${rows} rows with keys of rows that the source has inserted or moved, which took their place: something ` +
       "else has written them, or the key at the sink does not tell apart what the source's does.",

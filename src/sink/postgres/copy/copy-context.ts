@@ -159,8 +159,8 @@ export class CopyContext {
   #endUnlessKnown(error: unknown): never {
     const failure = toMillraceError(error);
     const { signal, events } = this.sink.connector;
-    const isOfSink = failure.code.startsWith("sink_") && failure.retry === "transient";
-    if (isOfSink && !signal.aborted) events.failed(failure);
+    const isUnknown = failure.code === "sink_connection_lost" || failure.code === "sink_unreachable";
+    if (isUnknown && !signal.aborted) events.failed(failure);
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import type { RowKey } from "../../../change/copy-part.ts";
 import { keyNames, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList } from "../schema/target-name.ts";
-import { keyIndexOf, type TargetTable } from "../schema/target-table.ts";
+import { hasOtherUniqueIndex, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
 import { matchSql, sameSql } from "./row-match.ts";
 
 export interface CopiedRows {
@@ -42,7 +42,7 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
   };
   // Foreign keys are in force: insert rows before others refer to them, and delete last. With several unique indexes the deletes come
   // first, as the new rows may need unique values of the deleted ones.
-  if (target.isReferred && target.uniqueKeys.length <= 1) {
+  if (target.isReferred && !(await hasOtherUniqueIndex(client, target, relation))) {
     await insert();
     await updateInPlace(client, target, rows, match, sameSql(compared));
     await insert();
@@ -57,7 +57,10 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
   await insert();
 }
 
-/** The keys are a parameter, so that they are in no statement's text. */
+/**
+ * The keys are a parameter, so that they are in no statement's text. Where the index calls different texts equal, a row of another text is another
+ * row, which may have come since.
+ */
 async function removeAbsent(
   client: Client,
   target: TargetTable,
@@ -67,11 +70,19 @@ async function removeAbsent(
   const types = keyNames(relation).map(
     (name) => target.columns.find((column) => column.name === name)?.plainType,
   );
-  const values = types.map((type, i) => `(wanted.value->>${i})::${type ?? "text"} as k${i}`).join(", ");
+  const values = types
+    .map((type, i) => `(wanted.value->>${i})::${type ?? "text"} as k${i}, wanted.value->>${i} as x${i}`)
+    .join(", ");
+  const index = keyIndexOf(target, relation);
+  const hasText = keyNames(relation).map((name, i) =>
+    index?.columns.some(({ column, isLoose }) => isLoose && column === name)
+      ? ` and format('%s', t.${escapeIdentifier(name)}) = k.x${i} collate "C"`
+      : "",
+  );
   const wanted = `(select ${values} from json_array_elements($1::json) as wanted(value)) k`;
   const isCopied = `exists (select from ${staging} s where ${matchSql({ target, relation }, "s", "k")})`;
   await client.query(
-    `delete from ${target.ownRows} t using ${wanted} where ${matchSql({ target, relation }, "t", "k")} and not ${isCopied}`,
+    `delete from ${target.ownRows} t using ${wanted} where ${matchSql({ target, relation }, "t", "k")}${hasText.join("")} and not ${isCopied}`,
     [JSON.stringify(keys)],
   );
 }

@@ -150,8 +150,10 @@ export class IncrementalCopy implements TableCopy {
     underWay.end(id);
     const active = touched.get(id);
     if (active) active.idleSinceMs = performance.now();
-    const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
-    if (isKept || records.of(id, "incremental") === null) return;
+    const record = records.of(id, "incremental");
+    // An earlier attempt may have copied ranges.
+    const isDivided = this.#isDivided || (record?.ranges.length ?? 0) > 0;
+    if (record === null || (!this.#isMade && isDivided && active?.invalidatedBy === null)) return;
     const drop = async (client: Client) => {
       await client.query(`set local lock_timeout = ${dropWaitMs}`);
       await dropCopy(client, connector.connectorId, id);

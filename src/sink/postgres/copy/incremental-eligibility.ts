@@ -7,7 +7,12 @@ import type { Lsn } from "../../../change/lsn.ts";
 import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
-import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
+import {
+  hasOtherUniqueIndex,
+  keyIndexOf,
+  readTargetTable,
+  type TargetTable,
+} from "../schema/target-table.ts";
 import type { SinkTables } from "../sink-tables.ts";
 
 /**
@@ -61,19 +66,6 @@ function isWrittenByKey(target: TargetTable, relation: Relation): boolean {
     return column && !column.generated && (key.includes(name) ? column.notNull : !column.isFixed);
   });
   return isExact && isWritable;
-}
-
-export async function hasOtherUniqueIndex(
-  client: Client,
-  target: TargetTable,
-  relation: Relation,
-): Promise<boolean> {
-  const { rowCount } = await client.query(
-    `select from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = $1
-      and (i.indisunique or i.indisexclusion) and c.relname <> $2`,
-    [target.oid, keyIndexOf(target, relation)?.name ?? ""],
-  );
-  return rowCount !== 0;
 }
 
 /** In which chunks come. Null: a user-defined type may refuse text, which only a copy of the whole table can report with its row. */

@@ -25,7 +25,12 @@ import { copyIn } from "../copy-in/copy-in.ts";
 import { withRefusedKey } from "../refusals/refused-key.ts";
 import { addKey, addKeyOf, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
-import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
+import {
+  hasOtherUniqueIndex,
+  keyIndexOf,
+  readTargetTable,
+  type TargetTable,
+} from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
 import { helperTables } from "./helper-tables.ts";
 import { chunkForm } from "./incremental-eligibility.ts";
@@ -56,8 +61,7 @@ export async function beginRanges(
   const { relation } = table;
   const side = sideOf(copy);
   const existing = await readTargetTable(client, target);
-  const isPossible =
-    isDivisible(existing, relation) && (existing === null || (await isAsMade(client, existing, relation)));
+  const isPossible = existing === null ? isKeyed(relation) : await isDivisible(client, existing, relation);
   const there = begun && isPossible ? await readTargetTable(client, side) : null;
   const isResumed = there !== null && (await isAsMade(client, there, relation));
   if (!isResumed) {
@@ -77,19 +81,21 @@ export async function beginRanges(
   return form && { form, isResumed };
 }
 
+function isKeyed(relation: Relation): boolean {
+  return isIdentified(relation) && relation.key.length > 0 && !relation.isKeyedByHash;
+}
+
 /**
  * Whether ranges of several points may stand side by side. Until the stream brings the changes in between, they may violate another unique
  * index or a foreign key.
  */
-function isDivisible(target: TargetTable | null, relation: Relation): boolean {
-  if (!isIdentified(relation) || relation.key.length === 0 || relation.isKeyedByHash) return false;
-  if (target === null) return true;
-  const key = keyNames(relation);
-  const isKey = target.uniqueKeys.every(
-    ({ columns, isOfOverlaps }) =>
-      !isOfOverlaps && columns.length === key.length && columns.every(({ column }) => key.includes(column)),
+async function isDivisible(client: Client, target: TargetTable, relation: Relation): Promise<boolean> {
+  const hasForeignKeys = target.refersTo.length > 0 || target.isReferred;
+  if (!isKeyed(relation) || hasForeignKeys || !(await isAsMade(client, target, relation))) return false;
+  const [index, { length }] = [keyIndexOf(target, relation), relation.key];
+  return (
+    (index?.columns.length ?? length) === length && !(await hasOtherUniqueIndex(client, target, relation))
   );
-  return isKey && target.refersTo.length === 0 && !target.isReferred;
 }
 
 /**

@@ -227,6 +227,20 @@ export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | 
   );
 }
 
+/** Also partial ones, those of expressions, and exclusion constraints: `uniqueKeys` has none of these. */
+export async function hasOtherUniqueIndex(
+  client: Client,
+  target: TargetTable,
+  relation: Relation,
+): Promise<boolean> {
+  const { rowCount } = await client.query(
+    `select from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = $1
+      and (i.indisunique or i.indisexclusion) and c.relname <> $2`,
+    [target.oid, keyIndexOf(target, relation)?.name ?? ""],
+  );
+  return rowCount !== 0;
+}
+
 /** The condition that two expressions are the same key, as the key's index compares them if there is one. */
 export function equalSql(column: KeyColumn | undefined, left: string, right: string): string {
   const { operator, comparedAs } = column ?? { operator: "=", comparedAs: null };

@@ -83,7 +83,7 @@ interface ColumnRow {
 /** The tables that a connector keeps in a database that is its sink: they are not the user's. */
 export const isBookkeeping =
   "(n.nspname = 'millrace' and (c.relname in ('checkpoint', 'table_copy', 'table_shape', 'set_aside', 'made_type', 'type_question', 'enum_label', " +
-  "'table_claim', 'table_history', 'run_term', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^(copy|touched|seen)_[A-Za-z0-9_-]+_[0-9]+$' " +
+  "'table_claim', 'table_history', 'run_term', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change', 'unlogged_witness') or c.relname ~ '^(copy|touched|seen|model|chunk)_[A-Za-z0-9_-]+_[0-9]+$' " +
   "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
 
 /**

@@ -198,6 +198,21 @@ test("what a copy in ranges leaves that is broken off goes when the table is not
   expect(await rig.left()).toEqual([]);
 });
 
+test("ranges of an earlier attempt stay where the next one ends before it has started", async () => {
+  await using rig = await begin("chunk_kept");
+  {
+    await using copy = await started(rig, "initial", true);
+    await copy.take(chunkOf(accounts, rowsOf("1:a"), { part: head }));
+    await copy.settle();
+  }
+  {
+    await using _resumed = await rig.sink.copies.begin(accounts, "initial", "runs", never);
+  }
+  await using copy = await rig.sink.copies.begin(accounts, "initial", "runs", never);
+  const { ranges } = await copy.start(true);
+  expect(ranges?.done).toMatchObject([head.range]);
+});
+
 test("a range whose COMMIT had no reply is there once, also for the same sink", async () => {
   await using proxy = await TcpProxy.start(server.port);
   await using rig = await PostgresSinkRig.begin(server, "chunk_lost", { connection: { port: proxy.port } });

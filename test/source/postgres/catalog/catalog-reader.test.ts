@@ -96,7 +96,7 @@ test("the tables that a connector keeps in its sink are not listed", async () =>
   await ensureBookkeeping(client);
   await client.query("create table millrace.mine (id int)");
   // What copies under way have there.
-  for (const name of ["copy_a-b_1_16400", "touched_a-b_1_16400", "seen_a-b_1_16400"])
+  for (const name of ["copy_a-b_1_16400", "touched_a-b_1_16400", "seen_a-b_1_16400", "model_a-b_1_16400"])
     await client.query(`create table millrace."${name}" (k0 int)`);
   await client.query(`create unlogged table millrace."chunk_a-b_1_16400_1" (id int)`);
   const { schemas } = await read("chained");
