@@ -5,10 +5,10 @@ import type { Sink } from "../sink/sink.ts";
 import type { SinkEvents } from "../sink/sink-events.ts";
 import type { Source, SourceEvents } from "../source/source.ts";
 import type { CopyPace } from "./copy/copy-pace.ts";
-import type { RetryPace } from "./copy/unreadable-tables.ts";
 import type { CountedChanges } from "./counted-changes.ts";
 import type { RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
+import type { RetryPace } from "./unreadable-tables.ts";
 
 export interface PipelineRequest {
   readonly work: RunWork;

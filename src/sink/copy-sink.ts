@@ -46,8 +46,11 @@ export interface CopySink {
 }
 
 export interface TableCopy extends AsyncDisposable {
-  /** `waits`: every call comes between two batches of the stream, or where there is none. */
-  readonly stream: StreamDuring;
+  /**
+   * `waits`: every call comes between two batches of the stream, or where there is none. `stands`: begin it anew, as a copy that the stream waits
+   * for, where the stream stands exactly at a point, and copy as of that: what it brought later from before would break the sink's constraints.
+   */
+  readonly stream: StreamDuring | "stands";
 
   /**
    * Sets the low watermark: chunks leave out keys that the stream touches from here on. Call it between two batches; where the stream runs, only

@@ -7,11 +7,11 @@ import type { TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
+import { UnreadableTables, unreadableReason } from "../unreadable-tables.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
 import type { BegunCopy } from "./incremental-copies.ts";
-import { UnreadableTables, unreadableReason } from "./unreadable-tables.ts";
 
 export interface BlockingCopies {
   readonly environment: CopyEnvironment;

@@ -5,6 +5,7 @@ import { Semaphore } from "../../concurrency/semaphore.ts";
 import type { Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
+import type { StreamEvents } from "../stream-events.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { CopyPace } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
@@ -23,12 +24,17 @@ export interface CopyEnvironment {
   readonly betweenBatches: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
   /** Resolves when all changes committed before `lsn` are written. */
   readonly passed: (lsn: Lsn, signal: AbortSignal) => Promise<void>;
+  readonly exactlyAt: StreamEvents["exactlyAt"];
 }
 
-type StreamOfCopies = Pick<CopyEnvironment, "betweenBatches" | "passed">;
+type StreamOfCopies = Pick<CopyEnvironment, "betweenBatches" | "passed" | "exactlyAt">;
 
 /** For copies that the stream waits for, or without a stream: all calls are between two batches. */
-export const waitingStream: StreamOfCopies = { betweenBatches: (action) => action(), passed: async () => {} };
+export const waitingStream: StreamOfCopies = {
+  betweenBatches: (action) => action(),
+  passed: async () => {},
+  exactlyAt: async (place, action) => ((await place()) === null ? null : await action()),
+};
 
 /** `parallel`: as of `CopyEnvironment`, at least one. */
 export function copyEnvironment(

@@ -8,9 +8,9 @@ import type { CopyPhase, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";
+import type { UnreadableTables } from "../unreadable-tables.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { copyChunks, finishCopy, type StartedTable, startCopy } from "./copy-table.ts";
-import type { UnreadableTables } from "./unreadable-tables.ts";
 
 export interface BegunCopy {
   readonly table: TableShape;

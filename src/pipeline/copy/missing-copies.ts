@@ -16,13 +16,13 @@ import type { RunHealth } from "../run-health.ts";
 import type { RunWork } from "../run-work.ts";
 import type { CopyStates, TableStates } from "../table-states.ts";
 import type { RunningTasks } from "../tasks/running-tasks.ts";
+import { type RetryPace, UnreadableTables } from "../unreadable-tables.ts";
 import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, copyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
-import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
 export interface MissingCopiesRequest {
   readonly source: Source;

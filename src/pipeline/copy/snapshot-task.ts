@@ -2,6 +2,8 @@
 
 import type { TableShape } from "../../change/relation.ts";
 import type { CopyMode, TableCopy } from "../../sink/copy-sink.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
+import { atHeldPoint } from "../held-point.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow, waitingStream } from "./copy-environment.ts";
@@ -51,9 +53,21 @@ async function attempt(asking: Omit<AskedCopy, "table">, context: TaskContext): 
   }, signal);
   if (copy === null) return false;
   if (copy.stream === "waits") return true;
+  if (copy.stream === "stands") return await copyAsStreamStands(asked, context);
   await using _copy = copy;
   await whileShown(asked, () => copyAsStreamRuns(asked, context, copy));
   return true;
+}
+
+/** Copies the table where the stream stands exactly at a point. Returns as `attempt`. */
+async function copyAsStreamStands(asked: AskedCopy, { first, whileWaiting }: TaskContext): Promise<boolean> {
+  const { environment, table, task, signal } = asked;
+  return await atHeldPoint(environment, signal, async (point) => {
+    if (first.isUnderWay(table)) return false;
+    const copy = await environment.sink.copies.begin(table, modeOf(task), "waits", signal);
+    await whileWaiting(table, () => whileShown(asked, () => copyNow(asked, copy, point)));
+    return true;
+  });
 }
 
 /** Copies the table while the stream goes on. */
@@ -117,14 +131,15 @@ function modeOf({ spec }: OfferedTask): CopyMode {
   return spec.Snapshot?.truncate ? "replace" : "merge";
 }
 
-/** Copies the whole table as of one point, while the stream waits. */
-async function copyNow(asked: AskedCopy, copy: TableCopy): Promise<void> {
+/** Copies the whole table as of one point, while the stream waits. `at`: the point; absent: now. */
+async function copyNow(asked: AskedCopy, copy: TableCopy, at?: SnapshotPoint): Promise<void> {
   await using _copy = copy;
   const { environment, table, signal } = asked;
   const { source, sink } = environment;
   const now = { ...environment, ...waitingStream };
   await sink.flush();
-  await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
+  const point = at ?? (await source.snapshotPoint(signal));
+  await using points = new CopyPoints(point, { next: null, renewAfterMs: 0 });
   const started = await startCopy(now, { table, copy, signal, ...tellersOf(asked) }, true);
   await copyChunks(now, started, points);
   await finishCopy(now, started);

@@ -66,14 +66,10 @@ export function workWithStream(
     copyEnvironment({ source, sink, states, pace }, most, {
       betweenBatches: (action, signal) => events.betweenBatches(action, signal),
       passed: (lsn, signal) => position.passed(lsn, signal),
+      exactlyAt: (place, action, signal) => events.exactlyAt(place, action, signal),
     });
   const ofTasks = environmentOf(parallel);
-  const ofVerifications: VerifyEnvironment = {
-    ...ofTasks,
-    exactlyAt: (place, action, signal) => events.exactlyAt(place, action, signal),
-    lanes: verifyLanes,
-    lagBytes,
-  };
+  const ofVerifications: VerifyEnvironment = { ...ofTasks, lanes: verifyLanes, lagBytes };
   // If connections are bounded, tasks leave one to read by.
   const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
   // A listing that fails may have read the catalog already. The source then sees no change any more, and the run would never list the tables

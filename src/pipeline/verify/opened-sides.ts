@@ -9,7 +9,7 @@ import type { SinkRows, VerifySink } from "../../sink/verify-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
 import { passedPoint } from "../copy/copy-environment.ts";
-import { withHeldPoint } from "./held-point.ts";
+import { withHeldPoint } from "../held-point.ts";
 import { maxLagBytes, type VerifyEnvironment } from "./verify-environment.ts";
 
 export interface OpenedSides extends AsyncDisposable {

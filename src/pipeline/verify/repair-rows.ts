@@ -6,10 +6,9 @@ import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { RowDifference } from "../../comparison/unmatched-rows.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
 import { copyRows, type RowsOfTable } from "../copy/copy-table.ts";
-import { withHeldPoint } from "./held-point.ts";
+import { atHeldPoint } from "../held-point.ts";
 import type { OpenedSides } from "./opened-sides.ts";
 import { RepairPace } from "./repair-pace.ts";
 import type { VerifyEnvironment } from "./verify-environment.ts";
@@ -80,24 +79,11 @@ async function keysOfSource(
 }
 
 /** Returns how long the stream has waited for the rows. */
-async function repairPiece(
-  { source, sink, exactlyAt }: VerifyEnvironment,
-  rows: RowsOfTable,
-): Promise<number> {
-  const { signal } = rows;
-  return await withHeldPoint(source, signal, async (held) => {
-    await using points = new AsyncDisposableStack();
-    const taken: { point: SnapshotPoint | null } = { point: null };
-    const place = async () => {
-      taken.point = points.use(await held.take());
-      return taken.point?.lsn ?? null;
-    };
-    const copy = async () => {
-      await sink.flush();
-      const beganMs = performance.now();
-      await copyRows({ source, sink }, rows, taken.point!);
-      return performance.now() - beganMs;
-    };
-    return await exactlyAt(place, copy, signal);
+async function repairPiece(environment: VerifyEnvironment, rows: RowsOfTable): Promise<number> {
+  return await atHeldPoint(environment, rows.signal, async (point) => {
+    await environment.sink.flush();
+    const beganMs = performance.now();
+    await copyRows(environment, rows, point);
+    return performance.now() - beganMs;
   });
 }

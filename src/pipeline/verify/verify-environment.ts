@@ -1,13 +1,11 @@
 // What a verification needs of its run.
 
 import type { CopyEnvironment } from "../copy/copy-environment.ts";
-import type { StreamEvents } from "../stream-events.ts";
 
 /** While the sink is further behind, nothing is compared: that would slow it down. */
 export const maxLagBytes = 64 * 1024 * 1024;
 
 export interface VerifyEnvironment extends CopyEnvironment {
-  readonly exactlyAt: StreamEvents["exactlyAt"];
   /** How many parts of a table each side reads at once at most. */
   readonly lanes: number;
   /** Bytes of the source's log that the sink is behind. */

@@ -13,6 +13,7 @@ import type {
   RequestCut,
 } from "../../connector/parking.ts";
 import type { Term } from "../../connector/term.ts";
+import { StreamGarbage } from "../../memory/stream-garbage.ts";
 import { type Database, rowsOf, stored } from "../database.ts";
 import { parkedMessages, requestCuts } from "../schema.ts";
 import { fenced } from "./fence.ts";
@@ -22,7 +23,9 @@ import { listed, putAttempts, putCuts, putMessages, sweep } from "./parking-stat
 import { removeInPieces } from "./piecewise-removal.ts";
 
 /** Entries of a page. */
-const pageSize = 5_000;
+const pageSize = 2_000;
+/** What is made of an entry on its way from the database to a run, approximately. */
+const bytesOfEntry = 2_048;
 /** Discards in the last of these are told to a run that looks for the first time: what it has loaded may be as old. */
 const toldFor = sql.raw("interval '10 minutes'");
 /** It waited behind another one, and was never sent. */
@@ -66,6 +69,7 @@ interface CutRow {
 
 export class RunParking {
   readonly #writes = new OpenWrites();
+  readonly #garbage = new StreamGarbage();
 
   constructor(private readonly database: Database) {}
 
@@ -140,6 +144,8 @@ export class RunParking {
   }
 
   async #load(connectorId: string, after: number): Promise<ParkedPage> {
+    // The page before.
+    if (after > 0) this.#garbage.released(pageSize * bytesOfEntry);
     const rows = await rowsOf<EntryRow>(
       this.database,
       sql`select sequence::float8 as sequence, state, ${isUntried} as untried, may_have_arrived or cause = 'exhausted' as uncertain, id::text as id, schema_name as schema, table_name as table,

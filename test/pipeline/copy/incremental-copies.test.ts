@@ -8,8 +8,8 @@ import {
   IncrementalCopies,
   makeIncrementalCopies,
 } from "../../../src/pipeline/copy/incremental-copies.ts";
-import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
+import { UnreadableTables } from "../../../src/pipeline/unreadable-tables.ts";
 import type { TableCopy } from "../../../src/sink/copy-sink.ts";
 import { MemorySource } from "../../support/pipeline/memory-source.ts";
 import { copyEnvironment, runningStream, scriptedCopy } from "../../support/pipeline/scripted-copy.ts";

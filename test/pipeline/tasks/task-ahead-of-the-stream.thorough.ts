@@ -85,6 +85,27 @@ test("the table is copied again, and the stream waits for that", async () => {
   await pair.stop();
 });
 
+test("a unique value that another row has by now is brought to its former row before the copy", async () => {
+  await using pair = await PipelineRig.streaming(
+    server,
+    "ahead_unique",
+    { source: `${tables}; ${rows}`, sink: "create table t (id int primary key, a int unique, b text)" },
+    { maxBufferedRows: 7 },
+  );
+  await pair.expectSame("select id from t order by id");
+  // The stream stands, and the copy is as of a point behind all of these.
+  pair.beforePoint = async () => {
+    pair.beforePoint = async () => {};
+    await pair.source("update t set b = 'earlier' where id = 1");
+    await pair.source(each("update t set b = 'other' where id = i and i > 1"));
+    await pair.source("update t set a = -1 where id = 1; insert into t values (501, 1, 'new')");
+  };
+  expect(await pair.snapshot("t", false)).toBeNull();
+  await pair.source("insert into t values (502, 502, 'last')");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
 test("the table is copied again while somebody has locked another one, which waits to be published", async () => {
   await using locks = new AsyncDisposableStack();
   const before = async (pair: PipelineRig) => {

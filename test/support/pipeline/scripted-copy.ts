@@ -42,7 +42,9 @@ export function scriptedCopy(log: string[], steps: Partial<TableCopy> = {}): Tab
 }
 
 /** A stream that has always come to where somebody waits for, and writes that down, as it does each stop between two batches. */
-export function runningStream(log: string[]): Pick<CopyEnvironment, "betweenBatches" | "passed"> {
+export function runningStream(
+  log: string[],
+): Pick<CopyEnvironment, "betweenBatches" | "passed" | "exactlyAt"> {
   return {
     async betweenBatches(action, signal) {
       signal.throwIfAborted();
@@ -56,6 +58,13 @@ export function runningStream(log: string[]): Pick<CopyEnvironment, "betweenBatc
     async passed(lsn, signal) {
       signal.throwIfAborted();
       log.push(`passed ${lsn}`);
+    },
+    async exactlyAt(place, action, signal) {
+      signal.throwIfAborted();
+      const at = await place();
+      if (at === null) return null;
+      log.push(`at ${at}`);
+      return await action();
     },
   };
 }

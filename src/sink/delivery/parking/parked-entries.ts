@@ -4,6 +4,7 @@
 import { behind } from "../../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { ParkedEntry, StoredEntry } from "../../../connector/parking.ts";
+import { StreamGarbage } from "../../../memory/stream-garbage.ts";
 import { ParkedIndex } from "./parked-index.ts";
 import type { ParkingStore } from "./parking-store.ts";
 import { changeAt, comparePlace, type RowPoint } from "./row-place.ts";
@@ -25,6 +26,9 @@ export interface ParkedEntriesOptions {
   /** What comes again after a restart counts anew: a change is not sent again before the checkpoint is past it. Absent: it need not wait. */
   readonly waitsForCheckpoint?: boolean;
 }
+
+/** What a page's entries take until they are in the index, approximately. */
+const bytesOfEntry = 1_024;
 
 export class ParkedEntries {
   readonly parked = new ParkedIndex();
@@ -52,6 +56,7 @@ export class ParkedEntries {
     const untried: ParkedEntry[] = [];
     const sinceTried = new Map<ParkedEntry, number>();
     let isAsked = false;
+    const garbage = new StreamGarbage();
     for (let after: number | null = 0; after !== null; ) {
       const page = await this.options.store.load(after);
       for (const stored of page.entries) {
@@ -65,6 +70,7 @@ export class ParkedEntries {
         isAsked ||= untriedMs === null && !isSettled;
       }
       after = page.next;
+      garbage.released(page.entries.length * bytesOfEntry);
     }
     this.#released = untried.filter((entry) => this.parked.isFirst(entry));
     for (const [entry, ms] of isAsked ? [] : sinceTried)

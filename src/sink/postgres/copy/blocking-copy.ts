@@ -1,29 +1,56 @@
 // A copy that the stream waits for, or that is made without a stream: the whole table in one transaction, or ranges that stay in a side table
 // until all are there.
 
+import type { Client } from "pg";
 import type { PageRange } from "../../../change/page-range.ts";
-import type { CopyChunk, CopyMode, StartedCopy, TableCopy, TellPhase } from "../../copy-sink.ts";
+import type {
+  CopyChunk,
+  CopyMode,
+  StartedCopy,
+  StreamDuring,
+  TableCopy,
+  TellPhase,
+} from "../../copy-sink.ts";
 import { type CopiedRange, sideFingerprint } from "../bookkeeping/copy-records.ts";
+import { hasOtherUniqueIndex, readTargetTable } from "../schema/target-table.ts";
 import type { CopyContext } from "./copy-context.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 
-export async function beginBlocking(context: CopyContext, mode: CopyMode): Promise<TableCopy> {
+/** `asked`: whether the stream could go on meanwhile. */
+export async function beginBlocking(
+  context: CopyContext,
+  mode: CopyMode,
+  asked: StreamDuring,
+): Promise<TableCopy> {
   const { apply, tables } = context.sink;
   const { relation } = context.table;
+  if (asked === "runs" && (await apply.guard((client) => mustStand(client, context, mode))))
+    return new BlockingCopy(context, mode, "stands");
   await apply.guard((client) => tables.interrupted.drop(client, relation.id));
   // `prepare` has already settled the names of tables that get their first copy.
   if (mode !== "initial") await apply.guard((client) => tables.takeName(client, relation));
-  return new BlockingCopy(context, mode);
+  return new BlockingCopy(context, mode, "waits");
+}
+
+/**
+ * Whether changes from before the copy could not be applied any more: one brings back a unique value that another row of the copy has by now, or a
+ * reference to a row that the copy has removed.
+ */
+async function mustStand(client: Client, { sink, table }: CopyContext, mode: CopyMode): Promise<boolean> {
+  const target =
+    mode === "initial" ? null : await readTargetTable(client, sink.naming.target(table.relation));
+  if (target === null) return false;
+  return mode === "replace" ? target.isReferred : await hasOtherUniqueIndex(client, target, table.relation);
 }
 
 class BlockingCopy implements TableCopy {
-  readonly stream = "waits";
   #isDivided = false;
   #isTaken = false;
 
   constructor(
     private readonly context: CopyContext,
     private readonly mode: CopyMode,
+    readonly stream: "waits" | "stands",
   ) {}
 
   async start(isDivided: boolean): Promise<StartedCopy> {

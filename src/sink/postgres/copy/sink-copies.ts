@@ -44,7 +44,7 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     this.apply.giveUpInProgress();
     const context = new CopyContext(this.#sink, table, stop);
     const incremental = stream === "runs" ? await beginIncremental(context, mode) : null;
-    return incremental ?? (await beginBlocking(context, mode));
+    return incremental ?? (await beginBlocking(context, mode, stream));
   }
 
   rowsForm(table: TableShape): TupleForm {

@@ -77,7 +77,8 @@ describe("the stream waits for a table", () => {
     await using rig = await begin();
     expect(await ofTask(rig, keyed)).toBe("runs");
     await rig.query("create unique index on t (v)");
-    expect(await streamDuring(rig, keyed, "merge")).toBe("waits");
+    expect(await streamDuring(rig, keyed, "merge")).toBe("stands");
+    expect(await streamDuring(rig, keyed, "replace")).toBe("waits");
   });
 
   test.each([

@@ -1,11 +1,11 @@
 // Points that are taken while the stream waits: it goes on between two attempts, and the attempts end.
 
 import { expect, test } from "bun:test";
-import { zeroLsn } from "../../../src/change/lsn.ts";
-import { neverAborted } from "../../../src/concurrency/until-aborted.ts";
-import { type HeldPoint, holdsMs, withHeldPoint } from "../../../src/pipeline/verify/held-point.ts";
-import { temporarySlotMs } from "../../../src/source/postgres/slot/consistent-point.ts";
-import type { SnapshotPoint } from "../../../src/source/table-source.ts";
+import { zeroLsn } from "../../src/change/lsn.ts";
+import { neverAborted } from "../../src/concurrency/until-aborted.ts";
+import { type HeldPoint, holdsMs, withHeldPoint } from "../../src/pipeline/held-point.ts";
+import { temporarySlotMs } from "../../src/source/postgres/slot/consistent-point.ts";
+import type { SnapshotPoint } from "../../src/source/table-source.ts";
 
 /** Transactions are open whenever the stream waits, and never for long. */
 function busySource() {

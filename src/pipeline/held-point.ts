@@ -1,8 +1,9 @@
 // Points of the source that are taken while the stream waits, so that it has not passed them. Taking a point waits for the transactions that
 // are open at the source. So the stream waits for a bounded time only, and goes on before the next attempt.
 
-import { MillraceError } from "../../errors/millrace-error.ts";
-import type { SnapshotPoint, TableSource } from "../../source/table-source.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { SnapshotPoint, TableSource } from "../source/table-source.ts";
+import type { CopyEnvironment } from "./copy/copy-environment.ts";
 
 /** How long the stream waits in each attempt. A source that gives up a point throws, which would end the attempts: so each is shorter than that. */
 export const holdsMs: readonly number[] = [250, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000];
@@ -32,6 +33,23 @@ export async function withHeldPoint<T>(
     `No point of the source could be had within ${(holds.at(-1) ?? 0) / 1000} s: transactions that write are open there for longer. ` +
       "SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start shows them.",
   );
+}
+
+/** Calls `action` once the stream stands exactly at a point, and returns what it returns. The point is there until then. Throws as above. */
+export async function atHeldPoint<T>(
+  { source, exactlyAt }: Pick<CopyEnvironment, "source" | "exactlyAt">,
+  signal: AbortSignal,
+  action: (point: SnapshotPoint) => Promise<T>,
+): Promise<T> {
+  return await withHeldPoint(source, signal, async (held) => {
+    await using points = new AsyncDisposableStack();
+    const taken: { point: SnapshotPoint | null } = { point: null };
+    const place = async () => {
+      taken.point = points.use(await held.take());
+      return taken.point?.lsn ?? null;
+    };
+    return await exactlyAt(place, () => action(taken.point!), signal);
+  });
 }
 
 async function takeWithin(

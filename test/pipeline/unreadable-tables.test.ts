@@ -1,11 +1,11 @@
 // When a table that could not be read is tried again.
 
 import { expect, test } from "bun:test";
-import type { TableShape } from "../../../src/change/relation.ts";
-import type { ErrorCode } from "../../../src/errors/error-codes.ts";
-import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
-import { MemorySource } from "../../support/pipeline/memory-source.ts";
+import type { TableShape } from "../../src/change/relation.ts";
+import type { ErrorCode } from "../../src/errors/error-codes.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+import { UnreadableTables } from "../../src/pipeline/unreadable-tables.ts";
+import { MemorySource } from "../support/pipeline/memory-source.ts";
 
 /** How long it waits after each of ten failures, in milliseconds. */
 function waitsAfter(table: TableShape, code: ErrorCode): readonly number[] {

@@ -1,9 +1,9 @@
 // Tables that could not be copied because the source does not let them be read. Each is tried again with backoff, while the others go on.
 
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
-import type { UnreadableTable } from "../../sink/sink-events.ts";
+import { qualifiedName, type TableShape } from "../change/relation.ts";
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { UnreadableTable } from "../sink/sink-events.ts";
 
 /** Errors of one table. Other errors concern the source as a whole and end the run. */
 const ofOneTable: ReadonlySet<ErrorCode> = new Set([

@@ -4,11 +4,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import type { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { fullConnection, logicalReplication } from "../../support/api/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../../support/pipeline/pipeline-rig.ts";
-import { PostgresServer } from "../../support/servers/postgres-server.ts";
-import { waitFor } from "../../support/wait-for.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { fullConnection, logicalReplication } from "../support/api/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline/pipeline-rig.ts";
+import { PostgresServer } from "../support/servers/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const large = "repeat(md5(i::text), 200)";
 const tables = `
