@@ -264,13 +264,15 @@ test("rows that are missing wait for the comparison, and the stream does not wai
   await using rig = await streaming("far", source);
   await rig.source("insert into far select g, 0, repeat('new' || g, 1000) from generate_series(51, 60) g");
   await dropSlot(rig);
-  const held = Promise.withResolvers<void>();
+  const isOpen = Promise.withResolvers<void>();
   rig.resumes = true;
-  rig.beforeComparison = () => held.promise;
+  // No comparison begins before the transaction does.
+  rig.beforePoint = () => isOpen.promise;
   rig.start();
   await rig.untilRealtime();
   const open = await rig.sourceSession();
   await open.query("begin; select pg_current_xact_id()");
+  isOpen.resolve();
   // Some values are not sent; a row of them moves.
   await rig.source("update far set n = 1 where id > 50; update far set id = id + 100 where id in (1, 60)");
   await rig.source("insert into other values (1)");
@@ -278,7 +280,6 @@ test("rows that are missing wait for the comparison, and the stream does not wai
   const waiting = await rig.sink("select from millrace.owed_row");
   await open.query("commit");
   await open.end();
-  held.resolve();
   await proved(rig);
   await rig.expectEqual();
   expect(waiting.length).toBeGreaterThan(9);
