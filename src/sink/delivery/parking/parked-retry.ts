@@ -40,8 +40,6 @@ export class ParkedRetry implements RetryView {
   readonly #wanted = new Set<ParkedEntry>();
   /** On their way. Aborted: it was discarded meanwhile, and is not tried again. */
   readonly #sending = new Map<ParkedEntry, AbortController>();
-  /** On their way, and asked for once more since they went. */
-  readonly #again = new Set<ParkedEntry>();
   /** They can go now. */
   readonly #ready = new Set<ParkedEntry>();
   /** They can go now, and waited behind one that has left. They go before `#ready`, so that a key that is begun is soon free. */
@@ -213,7 +211,6 @@ export class ParkedRetry implements RetryView {
 
   /** What has to go before it goes first. */
   #want(entry: ParkedEntry): void {
-    if (this.#sending.has(entry)) this.#again.add(entry);
     if (this.#isStopping || this.#sending.has(entry)) return;
     this.#wanted.add(entry);
     // Also where it is wanted already: what has to go before it may have been refused since.
@@ -265,8 +262,6 @@ export class ParkedRetry implements RetryView {
 
   async #send(entry: ParkedEntry, discarded: AbortSignal): Promise<void> {
     const { store } = this.options;
-    // Who asks from here on is not answered by this attempt.
-    const askedUntil = this.#askedUntil;
     try {
       await this.options.stored(entry.id);
       const body = await store.body(entry);
@@ -278,7 +273,7 @@ export class ParkedRetry implements RetryView {
         if (kind === "delivered") await store.delivered([entry.id]);
         else if (kind === "held") await store.held(entry.id, notes);
         // What is cut short is still asked for, and the next run does it.
-        else if (!this.#isStopping) await store.refused(entry.id, notes, askedUntil);
+        else if (!this.#isStopping) await store.refused(entry.id, notes, this.#askedUntil);
         if (kind === "delivered" || discarded.aborted) this.#leave(entry);
         else if (kind === "held" && !this.#isStopping) this.#hold(entry, notes.at(-1)?.at);
       }
@@ -286,7 +281,6 @@ export class ParkedRetry implements RetryView {
       if (!this.#stop.signal.aborted) this.options.failed(error);
     } finally {
       this.#sending.delete(entry);
-      if (this.#again.delete(entry) && this.options.entries.parked.get(entry.id)) this.#want(entry);
       this.#wake();
       this.#pump();
     }

@@ -56,22 +56,6 @@ test("one that was refused again stays, also after a restart, and so does what w
   expect([at.parked.length, at.receiver.requests.length]).toEqual([2, length]);
 });
 
-test("who asks for a message while it is sent has it sent once more", async () => {
-  await using at = await ParkingBench.start(refuses("bad"));
-  const life = await at.life(single);
-  await life.write([transaction(1, [insert(2, "bad"), update(2, "b")])]);
-  await life.sink.flush();
-  const { length } = at.receiver.requests;
-  at.receiver.script = () => ({ kind: "answer", status: 422, delayMs: 2_500 });
-  at.store.parking.ask();
-  await waitFor("the attempt", () => at.receiver.requests.length > length);
-  // Its cause is mended, and people ask again.
-  at.receiver.script = takes;
-  at.store.parking.ask();
-  await waitFor("the other attempt", () => at.parked.length === 0, { timeoutMs: 10_000 });
-  expect(sent(at)).toEqual(["bad", "b"]);
-}, 20_000);
-
 test("a message that is discarded while it is sent does not keep its key waiting", async () => {
   await using at = await ParkingBench.start(refuses("bad"));
   const life = await at.life({ ...single, retry: { initial_backoff_ms: 60_000, max_backoff_ms: 60_000 } });
