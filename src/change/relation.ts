@@ -176,6 +176,14 @@ function quotedIfOdd(name: string): string {
   return /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
+export function columnNames({
+  columns,
+}: {
+  readonly columns: readonly { readonly name: string }[];
+}): readonly string[] {
+  return columns.map(({ name }) => name);
+}
+
 /** The key's columns, in its order. */
 export function keyNames({ key, columns }: Pick<Relation, "key" | "columns">): readonly string[] {
   return key.map((i) => columns[i]!.name);
@@ -184,6 +192,11 @@ export function keyNames({ key, columns }: Pick<Relation, "key" | "columns">): r
 /** Whether updates and deletes of the table's rows can be carried, and not inserts alone. */
 export function isIdentified({ replicaIdentity, key, isKeyedByHash }: Relation): boolean {
   return replicaIdentity === "full" || (replicaIdentity !== "nothing" && key.length > 0 && !isKeyedByHash);
+}
+
+/** Whether the stream tells of each change, by columns of the table, which row it is of. */
+export function isKeyed(relation: Relation): boolean {
+  return isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
 }
 
 /**

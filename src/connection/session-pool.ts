@@ -70,12 +70,12 @@ export class SessionPool implements AsyncDisposable {
 
 /**
  * Runs `work` in a session of the pool, and gives the session back where it succeeds. The signal breaks the connection,
- * even while a query runs. Throws MillraceErrors of `side`, or `signal.reason`.
+ * even while a query runs. Throws MillraceErrors of `side`, or errors as they are where that is null; or `signal.reason`.
  */
 export async function withPooledSession<Result>(
   pool: Pick<SessionPool, "take" | "giveBack">,
   signal: AbortSignal,
-  side: PostgresSide,
+  side: PostgresSide | null,
   work: (client: Client) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.take(signal);
@@ -91,7 +91,7 @@ export async function withPooledSession<Result>(
   } catch (error) {
     destroyClient(client);
     if (signal.aborted) throw signal.reason;
-    throw describePostgresError(error, side);
+    throw side === null ? error : describePostgresError(error, side);
   } finally {
     signal.removeEventListener("abort", abort);
   }

@@ -8,24 +8,30 @@ import type { CopyEnvironment } from "./copy/copy-environment.ts";
 /** How long the stream waits in each attempt. A source that gives up a point throws, which would end the attempts: so each is shorter than that. */
 export const holdsMs: readonly number[] = [250, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000];
 
-export interface HeldPoint {
-  /** Call it between two batches. Null: the point could not be had in time. */
-  take(): Promise<SnapshotPoint | null>;
+interface PointsOfStream extends Pick<CopyEnvironment, "exactlyAt"> {
+  readonly source: Pick<TableSource, "snapshotPoint">;
 }
 
 /**
- * Calls `attempt` until it returns something other than null. Between two attempts it waits for open transactions of the source, while the stream
- * goes on. Throws `slot_creation_blocked` in the end, or when a transaction is open for longer than the source waits.
+ * Calls `action` once the stream stands exactly at a point, and returns what it returns. `held` has the point, and releases it after that; who
+ * moves it keeps the point. Between two attempts it waits for open transactions of the source, while the stream goes on. Throws
+ * `slot_creation_blocked` in the end, or when a transaction is open for longer than the source waits.
  */
-export async function withHeldPoint<T>(
-  source: Pick<TableSource, "snapshotPoint">,
+export async function atHeldPoint<T>(
+  { source, exactlyAt }: PointsOfStream,
   signal: AbortSignal,
-  attempt: (held: HeldPoint) => Promise<T | null>,
+  action: (point: SnapshotPoint, held: AsyncDisposableStack) => Promise<T>,
   holds = holdsMs,
 ): Promise<T> {
   for (const holdMs of holds) {
-    const result = await attempt({ take: () => takeWithin(source, signal, holdMs) });
-    if (result !== null) return result;
+    await using held = new AsyncDisposableStack();
+    const taken: { point: SnapshotPoint | null } = { point: null };
+    const place = async () => {
+      taken.point = held.use(await takeWithin(source, signal, holdMs));
+      return taken.point?.lsn ?? null;
+    };
+    const result = await exactlyAt(place, () => action(taken.point!, held), signal);
+    if (taken.point !== null) return result as T;
     await (await source.snapshotPoint(signal))[Symbol.asyncDispose]();
   }
   throw new MillraceError(
@@ -33,23 +39,6 @@ export async function withHeldPoint<T>(
     `No point of the source could be had within ${(holds.at(-1) ?? 0) / 1000} s: transactions that write are open there for longer. ` +
       "SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start shows them.",
   );
-}
-
-/** Calls `action` once the stream stands exactly at a point, and returns what it returns. The point is there until then. Throws as above. */
-export async function atHeldPoint<T>(
-  { source, exactlyAt }: Pick<CopyEnvironment, "source" | "exactlyAt">,
-  signal: AbortSignal,
-  action: (point: SnapshotPoint) => Promise<T>,
-): Promise<T> {
-  return await withHeldPoint(source, signal, async (held) => {
-    await using points = new AsyncDisposableStack();
-    const taken: { point: SnapshotPoint | null } = { point: null };
-    const place = async () => {
-      taken.point = points.use(await held.take());
-      return taken.point?.lsn ?? null;
-    };
-    return await exactlyAt(place, () => action(taken.point!), signal);
-  });
 }
 
 async function takeWithin(

@@ -3,11 +3,13 @@
 import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../change/lsn.ts";
+import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
 import type { CopyPhase } from "../sink/copy-sink.ts";
 import { BatchMeasures } from "./batch-measures.ts";
 import { CountedChanges } from "./counted-changes.ts";
 import type { Progress, SlotLog } from "./run-reporter.ts";
+import type { CopyStates } from "./table-states.ts";
 
 const reportEveryMs = 1_000;
 
@@ -24,7 +26,7 @@ interface InFlight {
   readonly handedAtMs: number;
 }
 
-export class ProgressMeter implements Disposable {
+export class ProgressMeter implements CopyStates, Disposable {
   readonly progress: Progress = {
     rowsIn: 0,
     bytesIn: 0,
@@ -145,47 +147,49 @@ export class ProgressMeter implements Disposable {
   }
 
   /** The table is to be copied, maybe again. */
-  expects(table: string, estimatedRows: number): void {
+  expects(table: TableShape): void {
+    const { estimatedRows } = table;
     this.#guess(table, estimatedRows);
-    this.#expected.set(table, estimatedRows);
-    this.#made.delete(table);
-    this.#countTables();
-  }
-
-  /** The table is not to be copied for now. */
-  withdraws(table: string): void {
-    this.#guess(table, 0);
-    this.#expected.delete(table);
+    this.#expected.set(nameOf(table), estimatedRows);
+    this.#made.delete(nameOf(table));
     this.#countTables();
   }
 
   /** A table's copy has begun; it ends with `copied` or `gaveUp`. */
-  began(table: string): void {
-    this.#tables.add(table);
+  began(table: TableShape): void {
+    this.#tables.add(nameOf(table));
     this.#sumCopies();
   }
 
   /** What the table's copy has taken so far, with what an earlier run took. */
-  copying(table: string, rows: number, bytes: number): void {
-    this.#copying.set(table, { rows, bytes });
+  copying(table: TableShape, rows: number, bytes: number): void {
+    this.#copying.set(nameOf(table), { rows, bytes });
     this.#sumCopies();
   }
 
   /** All rows of the table are read. */
-  inPhase(table: string, phase: CopyPhase): void {
-    this.#phases.set(table, phase);
+  inPhase(table: TableShape, phase: CopyPhase): void {
+    this.#phases.set(nameOf(table), phase);
     this.#sumCopies();
   }
 
-  copied(table: string): void {
-    this.#tables.delete(table);
-    this.#phases.delete(table);
-    this.#made.add(table);
+  copied(table: TableShape): void {
+    const name = nameOf(table);
+    const { rows, bytes } = this.#copying.get(name) ?? { rows: 0, bytes: 0 };
+    this.#made.add(name);
     this.#countTables();
-    const { rows, bytes } = this.#copying.get(table) ?? { rows: 0, bytes: 0 };
-    this.#copying.delete(table);
     this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
-    this.#sumCopies();
+    this.#ended(name);
+  }
+
+  /** The table's copy failed. `unreadable`: it is tried again. Left out: the next look at the tables tells whether it is missing. */
+  gaveUp(table: TableShape, unreadable?: string): void {
+    if (unreadable === undefined) {
+      this.#guess(table, 0);
+      this.#expected.delete(nameOf(table));
+      this.#countTables();
+    }
+    this.#ended(nameOf(table));
   }
 
   /** How far the comparison after a lost slot is; null: there is nothing to compare. */
@@ -193,14 +197,6 @@ export class ProgressMeter implements Disposable {
     this.#changes++;
     if (resume) this.progress.resume = resume;
     else delete this.progress.resume;
-  }
-
-  /** The table's copy failed. Another attempt tells what is left of it. */
-  gaveUp(table: string): void {
-    this.#tables.delete(table);
-    this.#phases.delete(table);
-    this.#copying.delete(table);
-    this.#sumCopies();
   }
 
   flush(): void {
@@ -223,8 +219,13 @@ export class ProgressMeter implements Disposable {
     this.flush();
   }
 
-  #guess(table: string, rows: number): void {
-    this.progress.snapshot.estimatedRows += rows - (this.#expected.get(table) ?? 0);
+  #ended(name: string): void {
+    for (const each of [this.#tables, this.#phases, this.#copying]) each.delete(name);
+    this.#sumCopies();
+  }
+
+  #guess(table: TableShape, rows: number): void {
+    this.progress.snapshot.estimatedRows += rows - (this.#expected.get(nameOf(table)) ?? 0);
   }
 
   #countTables(): void {
@@ -263,5 +264,7 @@ function knownCommits({ count, commitLsn, commitTimeUs }: TransactionTable) {
   const commit = (index: number): Commit => ({ lsn: lsn(commitLsn[index]!), timeUs: times[index]! });
   return first < 0 ? null : { first: commit(first), last: commit(last) };
 }
+
+const nameOf = ({ relation }: TableShape) => qualifiedName(relation);
 
 const msOf = ({ timeUs }: Commit) => Number(timeUs / 1000n);

@@ -112,13 +112,11 @@ export class UnreadableTables implements Disposable {
 
   /** The error of a run that cannot go on without these tables. */
   asError(): MillraceError {
-    const errors = [...this.#entries.values()].map(({ error }) => error);
-    const worst = errors.find(({ retry }) => retry === "permanent") ?? errors[0];
-    const reasons = [...this.#entries.values()].map(
-      ({ table, error }) => `${qualifiedName(table.relation)}: ${error.message}`,
-    );
+    const entries = [...this.#entries.values()];
+    const worst = entries.find(({ error }) => error.retry === "permanent") ?? entries[0];
+    const reasons = entries.map(({ table, error }) => `${qualifiedName(table.relation)}: ${error.message}`);
     return new MillraceError(
-      worst?.code ?? "table_unreadable",
+      worst?.error.code ?? "table_unreadable",
       `${reasons.length} of the tables could not be copied; the others were. ${reasons.slice(0, maxNamed).join(" ")}`,
     );
   }

@@ -3,7 +3,8 @@
 import { expect, test } from "bun:test";
 import { zeroLsn } from "../../src/change/lsn.ts";
 import { neverAborted } from "../../src/concurrency/until-aborted.ts";
-import { type HeldPoint, holdsMs, withHeldPoint } from "../../src/pipeline/held-point.ts";
+import { atHeldPoint, holdsMs } from "../../src/pipeline/held-point.ts";
+import type { StreamEvents } from "../../src/pipeline/stream-events.ts";
 import { temporarySlotMs } from "../../src/source/postgres/slot/consistent-point.ts";
 import type { SnapshotPoint } from "../../src/source/table-source.ts";
 
@@ -21,11 +22,13 @@ function busySource() {
 
 test("where no point can be had in time, the attempts end with what to look at", async () => {
   let attempts = 0;
-  const attempt = (held: HeldPoint) => {
+  const exactlyAt: StreamEvents["exactlyAt"] = async (place, action) => {
     attempts++;
-    return held.take();
+    return (await place()) === null ? null : await action();
   };
-  await expect(withHeldPoint(busySource(), neverAborted, attempt, [1, 2, 4])).rejects.toMatchObject({
+  const environment = { source: busySource(), exactlyAt };
+  const held = atHeldPoint(environment, neverAborted, async () => {}, [1, 2, 4]);
+  await expect(held).rejects.toMatchObject({
     code: "slot_creation_blocked",
     message: expect.stringContaining("within 0.004 s"),
   });

@@ -2,8 +2,19 @@
 
 import { expect, test } from "bun:test";
 import { formatLsn } from "../../src/change/lsn.ts";
+import type { TableShape } from "../../src/change/relation.ts";
 import { ProgressMeter } from "../../src/pipeline/progress-meter.ts";
-import { batches, type FixtureTransaction, relation, transaction } from "../support/rows/batch-fixture.ts";
+import {
+  batches,
+  type FixtureTransaction,
+  relation,
+  tableShape,
+  transaction,
+} from "../support/rows/batch-fixture.ts";
+
+function shape(name: string, estimatedRows = 0): TableShape {
+  return { ...tableShape(relation(name, [["id", 23, "integer"]])), estimatedRows };
+}
 
 test("what a copy took is counted once, however often the table is begun", () => {
   using meter = new ProgressMeter(
@@ -11,17 +22,17 @@ test("what a copy took is counted once, however often the table is begun", () =>
     () => 0,
   );
   const { snapshot } = meter.progress;
-  meter.began("t");
-  meter.copying("t", 100, 0);
-  meter.copying("t", 120, 200);
+  meter.began(shape("t"));
+  meter.copying(shape("t"), 100, 0);
+  meter.copying(shape("t"), 120, 200);
   expect(snapshot).toMatchObject({ rows: 120, bytes: 200, tablesDone: 0, copying: 1 });
-  meter.gaveUp("t");
+  meter.gaveUp(shape("t"), "locked");
   expect(snapshot).toMatchObject({ rows: 0, bytes: 0, copying: 0 });
   // It goes on, and tells what it took before.
-  meter.began("t");
-  meter.copying("t", 120, 0);
-  meter.copying("t", 150, 300);
-  meter.copied("t");
+  meter.began(shape("t"));
+  meter.copying(shape("t"), 120, 0);
+  meter.copying(shape("t"), 150, 300);
+  meter.copied(shape("t"));
   expect(snapshot).toMatchObject({ rows: 150, bytes: 300, tablesDone: 1, copying: 0 });
 });
 
@@ -31,15 +42,15 @@ test("the copy is in the phase of the table that is the least far", () => {
     () => 0,
   );
   const { snapshot } = meter.progress;
-  for (const table of ["a", "b"]) meter.expects(table, 10);
-  meter.began("a");
-  meter.inPhase("a", "Writing");
+  for (const table of ["a", "b"]) meter.expects(shape(table, 10));
+  meter.began(shape("a"));
+  meter.inPhase(shape("a"), "Writing");
   expect(snapshot.phase).toBe("Reading");
-  meter.inPhase("b", "Finishing");
+  meter.inPhase(shape("b"), "Finishing");
   expect(snapshot.phase).toBe("Writing");
-  meter.copied("a");
+  meter.copied(shape("a"));
   expect(snapshot.phase).toBe("Finishing");
-  meter.gaveUp("b");
+  meter.gaveUp(shape("b"), "locked");
   expect(snapshot.phase).toBe("Reading");
 });
 
@@ -54,19 +65,19 @@ test("tables are counted once each, however often and by whatever way they are c
     ["b", 20],
     ["c", 30],
   ] as const)
-    meter.expects(table, guess);
-  meter.copied("a");
+    meter.expects(shape(table, guess));
+  meter.copied(shape("a"));
   // Begun beside the stream, and made between two batches.
-  meter.withdraws("b");
+  meter.gaveUp(shape("b"));
   expect(snapshot).toMatchObject({ tables: 2, tablesDone: 1, estimatedRows: 40 });
-  meter.expects("b", 25);
-  meter.copied("b");
+  meter.expects(shape("b", 25));
+  meter.copied(shape("b"));
   expect(snapshot).toMatchObject({ tables: 3, tablesDone: 2, estimatedRows: 65 });
   // It has missed changes, and is copied once more.
-  meter.expects("a", 11);
+  meter.expects(shape("a", 11));
   expect(snapshot).toMatchObject({ tables: 3, tablesDone: 1, estimatedRows: 66 });
-  meter.copied("a");
-  meter.copied("c");
+  meter.copied(shape("a"));
+  meter.copied(shape("c"));
   expect(snapshot).toMatchObject({ tables: 3, tablesDone: 3 });
 });
 

@@ -3,20 +3,17 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
 import { neverAborted } from "../../concurrency/until-aborted.ts";
-import type { TellPhase } from "../../sink/copy-sink.ts";
 import type { IncompleteRows } from "../../sink/sink.ts";
-import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunReporter } from "../run-reporter.ts";
 import { UnreadableTables, unreadableReason } from "../unreadable-tables.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
-import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
+import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy, tellersOf } from "./copy-table.ts";
 import type { BegunCopy } from "./incremental-copies.ts";
 
 export interface BlockingCopies {
   readonly environment: CopyEnvironment;
   readonly reporter: Pick<RunReporter, "phase">;
-  readonly meter: ProgressMeter;
   readonly unreadable: UnreadableTables;
   /** Finish the current chunks and begin no others. */
   readonly stop: AbortSignal;
@@ -30,8 +27,8 @@ export async function makeBlockingCopies(
   copies: readonly BegunCopy[],
   points: CopyPoints,
 ): Promise<void> {
-  const { meter, environment, isOrdered, stop } = of;
-  for (const { table } of copies) meter.expects(qualifiedName(table.relation), table.estimatedRows);
+  const { environment, isOrdered, stop } = of;
+  for (const { table } of copies) environment.states.expects(table);
   // The largest table first: it takes the longest.
   const inOrder = isOrdered
     ? copies
@@ -40,21 +37,13 @@ export async function makeBlockingCopies(
 }
 
 async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: CopyPoints): Promise<void> {
-  const { environment, meter, reporter, unreadable, stop, isOrdered } = of;
+  const { environment, reporter, unreadable, stop, isOrdered } = of;
+  const { states } = environment;
   const name = qualifiedName(table.relation);
   reporter.phase({ name: "snapshot", table: name }, { kind: "start" });
-  meter.began(name);
-  environment.states.began(table);
-  const progress = (rows: number, bytes: number) => {
-    meter.copying(name, rows, bytes);
-    environment.states.copying(table, rows, bytes);
-  };
+  states.began(table);
   const copied = await unlessUnreadable(of, table, async () => {
-    const phase: TellPhase = (phase, rowsWritten) => {
-      meter.inPhase(name, phase);
-      environment.states.inPhase(table, phase, rowsWritten);
-    };
-    const toCopy = { table, copy, signal: neverAborted, progress, phase };
+    const toCopy = { table, copy, signal: neverAborted, ...tellersOf(states, table) };
     const started = await startCopy(environment, toCopy, isOrdered);
     if (!(await copyChunks(environment, started, points, stop))) return false;
     // The sink may use a session for it.
@@ -63,8 +52,7 @@ async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: C
   });
   if (!copied) return;
   environment.source.copied(table);
-  meter.copied(name);
-  environment.states.copied(table);
+  states.copied(table);
   unreadable.copied(table);
   reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
 }
@@ -84,7 +72,7 @@ export async function copyIncomplete(
 
 /** Returns what `work` returns; null if the table is unreadable. Throws errors that are not of this table alone. */
 async function unlessUnreadable<T>(
-  { environment, reporter, meter, unreadable }: BlockingCopies,
+  { environment, reporter, unreadable }: BlockingCopies,
   table: TableShape,
   work: () => Promise<T>,
 ): Promise<T | null> {
@@ -95,7 +83,6 @@ async function unlessUnreadable<T>(
     const { failure } = error;
     if (!UnreadableTables.isOfOneTable(failure)) throw failure;
     const name = qualifiedName(table.relation);
-    meter.gaveUp(name);
     environment.states.gaveUp(table, unreadableReason(failure));
     unreadable.failed(table, failure);
     reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: failure.message });

@@ -8,7 +8,7 @@ import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { StreamEvents } from "../stream-events.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { CopyPace } from "./copy-pace.ts";
-import { CopyPoints } from "./copy-points.ts";
+import { CopyPoints, type Renewal } from "./copy-points.ts";
 
 export interface CopyEnvironment {
   readonly source: Source;
@@ -61,10 +61,11 @@ export async function passedPoint(
 }
 
 /** Points for chunks, beginning now. */
-export async function pointsFromNow(
-  { source, pace }: CopyEnvironment,
-  signal: AbortSignal,
-): Promise<CopyPoints> {
+export async function pointsFromNow(environment: CopyEnvironment, signal: AbortSignal): Promise<CopyPoints> {
+  return new CopyPoints(await environment.source.snapshotPoint(signal), renewal(environment, signal));
+}
+
+export function renewal({ source, pace }: CopyEnvironment, signal: AbortSignal): Renewal {
   const next = (stop: AbortSignal) => source.snapshotPoint(AbortSignal.any([signal, stop]));
-  return new CopyPoints(await source.snapshotPoint(signal), { next, renewAfterMs: pace.pointHeldMs });
+  return { next, afterMs: pace.pointHeldMs };
 }

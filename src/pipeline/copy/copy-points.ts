@@ -3,12 +3,11 @@
 
 import type { SnapshotPoint } from "../../source/table-source.ts";
 
-export interface CopyPointsOptions {
-  /** Takes another point, until nobody needs one; null: all copies read as of the first one, however long they take. */
-  readonly next: ((stop: AbortSignal) => Promise<SnapshotPoint>) | null;
+export interface Renewal {
+  /** Takes another point, until nobody needs one. */
+  readonly next: (stop: AbortSignal) => Promise<SnapshotPoint>;
   /** How long a point is used before the next one is taken. */
-  readonly renewAfterMs: number;
-  readonly nowMs?: () => number;
+  readonly afterMs: number;
 }
 
 interface UsedPoint {
@@ -23,15 +22,14 @@ export class CopyPoints implements AsyncDisposable {
   readonly #closing = new AbortController();
   /** The point before the current one is still in use. There are never more than two. */
   #isFormerUsed = false;
-  readonly #nowMs: () => number;
 
-  /** Takes `first` over. */
+  /** Takes `first` over. `renewal`: null where all copies read as of that, however long they take. */
   constructor(
     first: SnapshotPoint,
-    private readonly options: CopyPointsOptions,
+    private readonly renewal: Renewal | null,
+    private readonly nowMs: () => number = performance.now.bind(performance),
   ) {
-    this.#nowMs = options.nowMs ?? performance.now.bind(performance);
-    this.#current = { point: first, since: this.#nowMs(), users: 0 };
+    this.#current = { point: first, since: nowMs(), users: 0 };
   }
 
   /** Runs `work` with a point, which stays open until `work` ends. */
@@ -49,14 +47,15 @@ export class CopyPoints implements AsyncDisposable {
 
   /** Reads go on as of the old point while the next one is awaited: that may take as long as somebody's open transaction. */
   #renew(): void {
-    const { next, renewAfterMs } = this.options;
-    if (next === null || this.#renewing || this.#isFormerUsed) return;
-    if (this.#nowMs() - this.#current.since < renewAfterMs) return;
-    this.#renewing = next(this.#closing.signal)
+    const { renewal } = this;
+    if (renewal === null || this.#renewing || this.#isFormerUsed) return;
+    if (this.nowMs() - this.#current.since < renewal.afterMs) return;
+    this.#renewing = renewal
+      .next(this.#closing.signal)
       .then((point) => this.#follow(point))
       .catch(() => {
         // Try again later: the transaction that delays the point keeps vacuum from working as well.
-        this.#current.since = this.#nowMs();
+        this.#current.since = this.nowMs();
       })
       .finally(() => {
         this.#renewing = null;
@@ -66,7 +65,7 @@ export class CopyPoints implements AsyncDisposable {
   async #follow(point: SnapshotPoint): Promise<void> {
     if (this.#closing.signal.aborted) return await point[Symbol.asyncDispose]();
     const before = this.#current;
-    this.#current = { point, since: this.#nowMs(), users: 0 };
+    this.#current = { point, since: this.nowMs(), users: 0 };
     this.#isFormerUsed = true;
     await this.#release(before);
   }

@@ -9,6 +9,7 @@ import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborte
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CopyChunk, Settled, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
+import type { CopyStates } from "../table-states.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 
@@ -30,6 +31,13 @@ export interface StartedTable extends CopyOfTable {
   readonly started: StartedCopy;
   /** Null: the table comes as one chunk. */
   readonly size: TableSize | null;
+}
+
+/** Tells `states` how far the copy has come. */
+export function tellersOf(states: CopyStates, table: TableShape) {
+  const progress: CopyOfTable["progress"] = (rows, bytes) => states.copying(table, rows, bytes);
+  const phase: TellPhase = (name, rowsWritten) => states.inPhase(table, name, rowsWritten);
+  return { progress, phase };
 }
 
 /** The source's error while a table was read. The sink may have thrown another error because of it. */
@@ -68,7 +76,7 @@ async function measure(
   return await permits.within(signal, () =>
     untilAborted(source.measure(table), signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      throwReadFailure(error);
+      throw new ReadFailure(toMillraceError(error));
     }),
   );
 }
@@ -182,9 +190,8 @@ async function copyChunk(
     if (doesStreamRun) await passed(point.lsn, signal);
     await permits.within(signal, async () => {
       beganMs = performance.now();
-      const progress = (taken: number, bytes: number) => rows.report(part, taken, bytes);
       const told = !part && of.phase && { phase: of.phase };
-      const reading = { table, form: started.form, part, point, signal, progress };
+      const reading = { table, form: started.form, part, point, signal, progress: rows.ofChunk() };
       await read(source, reading, (chunk) => copy.take({ ...chunk, ...told }));
     });
   });
@@ -204,37 +211,28 @@ async function read(
   { table, form, part, point, signal, progress }: Reading,
   take: (chunk: CopyChunk) => Promise<void>,
 ): Promise<void> {
-  const failed: { error: unknown } = { error: null };
+  const failures: unknown[] = [];
   const { lsn, timeUs } = point;
   const { chunks, rowsRead } = source.readTable(table, point, form, part ?? undefined);
-  const watched = watchedChunks(chunksUntilAborted(chunks, signal), failed);
-  try {
-    await take({ table, form, chunks: watched, rowsRead, lsn, timeUs, progress, ...(part ? { part } : {}) });
-  } catch (error) {
-    if (failed.error === null || signal.aborted) throw error;
-    throwReadFailure(failed.error);
+  async function* watched() {
+    try {
+      yield* chunksUntilAborted(chunks, signal);
+    } catch (error) {
+      failures.push(error);
+      throw error;
+    }
   }
-}
-
-async function* watchedChunks(
-  chunks: AsyncIterable<Uint8Array>,
-  failed: { error: unknown },
-): AsyncGenerator<Uint8Array> {
+  const chunk = { table, form, chunks: watched(), rowsRead, lsn, timeUs, progress };
   try {
-    yield* chunks;
+    await take(part ? { ...chunk, part } : chunk);
   } catch (error) {
-    failed.error = error;
-    throw error;
+    if (failures.length === 0 || signal.aborted) throw error;
+    throw new ReadFailure(toMillraceError(failures[0]));
   }
-}
-
-function throwReadFailure(error: unknown): never {
-  throw new ReadFailure(toMillraceError(error));
 }
 
 /** Sums up the progress of a table's chunks. */
 class RowsTaken {
-  readonly #chunks = new Map<CopyPart | null, { readonly rows: number; readonly bytes: number }>();
   #rows: number;
   #bytes = 0;
 
@@ -247,11 +245,13 @@ class RowsTaken {
     if (before > 0) progress(before, 0);
   }
 
-  report(part: CopyPart | null, rows: number, bytes: number): void {
-    const before = this.#chunks.get(part) ?? { rows: 0, bytes: 0 };
-    this.#chunks.set(part, { rows, bytes });
-    this.#rows += rows - before.rows;
-    this.#bytes += bytes - before.bytes;
-    this.progress(this.#rows, this.#bytes);
+  ofChunk(): CopyOfTable["progress"] {
+    let before = { rows: 0, bytes: 0 };
+    return (rows, bytes) => {
+      this.#rows += rows - before.rows;
+      this.#bytes += bytes - before.bytes;
+      before = { rows, bytes };
+      this.progress(this.#rows, this.#bytes);
+    };
   }
 }

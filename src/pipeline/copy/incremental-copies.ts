@@ -4,23 +4,16 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
-import type { CopyPhase, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
-import type { ProgressMeter } from "../progress-meter.ts";
+import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { UnreadableTables } from "../unreadable-tables.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
-import { copyChunks, finishCopy, type StartedTable, startCopy } from "./copy-table.ts";
+import { copyChunks, finishCopy, type StartedTable, startCopy, tellersOf } from "./copy-table.ts";
 
 export interface BegunCopy {
   readonly table: TableShape;
   readonly copy: TableCopy;
-}
-
-interface CopiesRequest {
-  readonly meter: ProgressMeter;
-  readonly states: CopyStates;
-  readonly reporter: Pick<RunHealth, "reportMeanwhile">;
 }
 
 export class IncrementalCopies {
@@ -34,7 +27,8 @@ export class IncrementalCopies {
   readonly #failed = new Set<number>();
 
   constructor(
-    private readonly request: CopiesRequest,
+    readonly states: CopyStates,
+    private readonly reporter: Pick<RunHealth, "reportMeanwhile">,
     private readonly unreadable: UnreadableTables,
   ) {}
 
@@ -45,16 +39,11 @@ export class IncrementalCopies {
 
   /** The sink has begun these copies. */
   begin(copies: readonly BegunCopy[]): void {
-    const { meter, states, reporter } = this.request;
     for (const begun of copies) {
-      const { relation, estimatedRows } = begun.table;
-      const name = qualifiedName(relation);
-      meter.began(name);
-      states.expects(begun.table);
-      meter.expects(name, estimatedRows);
-      reporter.reportMeanwhile({ name: "snapshot", table: name }, { kind: "start" });
+      this.states.expects(begun.table);
+      this.#report(begun.table, { kind: "start" });
       this.#waiting.push(begun);
-      this.#underWay.set(relation.id, Promise.withResolvers());
+      this.#underWay.set(begun.table.relation.id, Promise.withResolvers());
     }
     this.#startWaiting();
   }
@@ -75,35 +64,21 @@ export class IncrementalCopies {
     if (underWay) await untilAborted(underWay.promise, signal);
   }
 
-  started(table: TableShape): void {
-    this.request.states.began(table);
-  }
-
-  progress(table: TableShape, rows: number, bytes: number): void {
-    this.request.meter.copying(qualifiedName(table.relation), rows, bytes);
-    this.request.states.copying(table, rows, bytes);
-  }
-
-  inPhase(table: TableShape, phase: CopyPhase, rowsWritten: number | null): void {
-    this.request.meter.inPhase(qualifiedName(table.relation), phase);
-    this.request.states.inPhase(table, phase, rowsWritten);
-  }
-
   made(table: TableShape): void {
-    const name = qualifiedName(table.relation);
-    this.request.meter.copied(name);
-    this.request.states.copied(table);
-    this.request.reporter.reportMeanwhile({ name: "snapshot", table: name }, { kind: "complete" });
+    this.states.copied(table);
+    this.#report(table, { kind: "complete" });
     this.unreadable.copied(table);
     this.#end(table);
   }
 
   failed({ table }: BegunCopy): void {
-    this.request.meter.gaveUp(qualifiedName(table.relation));
-    this.request.meter.withdraws(qualifiedName(table.relation));
-    this.request.states.gaveUp(table);
+    this.states.gaveUp(table);
     this.#failed.add(table.relation.id);
     this.#end(table);
+  }
+
+  #report({ relation }: TableShape, outcome: Parameters<RunHealth["reportMeanwhile"]>[1]): void {
+    this.reporter.reportMeanwhile({ name: "snapshot", table: qualifiedName(relation) }, outcome);
   }
 
   #end({ relation }: TableShape): void {
@@ -127,27 +102,19 @@ export async function makeIncrementalCopies(
   copyLacking: () => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
-  const end = () => copies.abort.abort(signal.reason);
-  signal.addEventListener("abort", end, { once: true });
-  if (signal.aborted) end();
-  const { signal: ended } = copies.abort;
-  try {
-    const made = await copyAll(environment, copies, begun, copyLacking, ended).catch(
-      () => new Set<BegunCopy>(),
-    );
-    ended.throwIfAborted();
-    const failed = begun.filter((each) => !made.has(each));
-    if (failed.length === 0) return;
-    await environment.betweenBatches(async () => {
-      for (const each of failed) {
-        await each.copy[Symbol.asyncDispose]();
-        copies.failed(each);
-      }
-      await copyLacking();
-    }, ended);
-  } finally {
-    signal.removeEventListener("abort", end);
-  }
+  signal.addEventListener("abort", () => copies.abort.abort(signal.reason), { once: true });
+  const copying = copyAll(environment, copies, begun, copyLacking, signal);
+  const made = await copying.catch(() => new Set<BegunCopy>());
+  signal.throwIfAborted();
+  const failed = begun.filter((each) => !made.has(each));
+  if (failed.length === 0) return;
+  await environment.betweenBatches(async () => {
+    for (const each of failed) {
+      await each.copy[Symbol.asyncDispose]();
+      copies.failed(each);
+    }
+    await copyLacking();
+  }, signal);
 }
 
 /** Returns the copies that were made. */
@@ -156,26 +123,25 @@ async function copyAll(
   copies: IncrementalCopies,
   begun: readonly BegunCopy[],
   copyLacking: () => Promise<unknown>,
-  ended: AbortSignal,
+  signal: AbortSignal,
 ): Promise<ReadonlySet<BegunCopy>> {
   const { source, parallel } = environment;
   const made = new Set<BegunCopy>();
-  const before = await passedPoint(environment, ended);
+  const before = await passedPoint(environment, signal);
   const started: { readonly each: BegunCopy; readonly of: StartedTable }[] = [];
-  await concurrently(parallel, itemsOf(begun, ended), async (each) => {
-    const progress = (rows: number, bytes: number) => copies.progress(each.table, rows, bytes);
-    const phase: TellPhase = (phase, rowsWritten) => copies.inPhase(each.table, phase, rowsWritten);
+  await concurrently(parallel, itemsOf(begun, signal), async (each) => {
     try {
-      started.push({ each, of: await startCopy(environment, { ...each, signal: ended, progress, phase }) });
+      const of = { ...each, signal, ...tellersOf(copies.states, each.table) };
+      started.push({ each, of: await startCopy(environment, of) });
     } catch {
       // The next copy, which the stream waits for, meets and reports the reason if it persists.
     }
   });
-  ended.throwIfAborted();
+  signal.throwIfAborted();
   if (started.length === 0) return made;
-  await using points = await pointsFromNow(environment, ended);
-  await concurrently(parallel, itemsOf(started, ended), async ({ each, of }) => {
-    copies.started(of.table);
+  await using points = await pointsFromNow(environment, signal);
+  await concurrently(parallel, itemsOf(started, signal), async ({ each, of }) => {
+    copies.states.began(of.table);
     try {
       await copyChunks(environment, of, points);
       await finishCopy(environment, of, copyLacking);

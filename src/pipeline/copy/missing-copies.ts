@@ -3,6 +3,7 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { untilAborted } from "../../concurrency/until-aborted.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
@@ -19,9 +20,10 @@ import type { RunningTasks } from "../tasks/running-tasks.ts";
 import { type RetryPace, UnreadableTables } from "../unreadable-tables.ts";
 import { UnprovedTables } from "../verify/unproved-tables.ts";
 import { copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
-import { type CopyEnvironment, copyEnvironment, waitingStream } from "./copy-environment.ts";
+import { type CopyEnvironment, copyEnvironment, renewal, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
+import { countedStates } from "./counted-states.ts";
 import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
 
 export interface MissingCopiesRequest {
@@ -59,6 +61,7 @@ export class MissingCopies implements Disposable {
   /** First copies that are made beside the stream. */
   readonly incremental: IncrementalCopies;
   readonly late: LateTables;
+  readonly #states: CopyStates;
   #tables: readonly TableShape[] = [];
   /** OIDs of `tables`, by `qualifiedName`. */
   #ids: ReadonlyMap<string, number> = new Map();
@@ -72,7 +75,8 @@ export class MissingCopies implements Disposable {
   constructor(private readonly request: MissingCopiesRequest) {
     this.unreadable = new UnreadableTables(request.retryPace);
     this.unproved = new UnprovedTables(request);
-    this.incremental = new IncrementalCopies(request, this.unreadable);
+    this.#states = countedStates(request.meter, request.states);
+    this.incremental = new IncrementalCopies(this.#states, request.reporter, this.unreadable);
     this.late = new LateTables(request.reporter);
   }
 
@@ -147,14 +151,16 @@ export class MissingCopies implements Disposable {
     await using copies = new AsyncDisposableStack();
     const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
     if (begun.length === 0 && incomplete.length === 0) return;
-    const { source, sink, stop } = this.request;
+    const { source, sink, stop, work, reporter } = this.request;
     await sink.flush();
     const isOneByOne = isOrdered || this.#isScarce;
     const environment = this.#environment(isOneByOne ? 1 : this.request.parallelCopies);
     {
-      await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOneByOne);
-      const { reporter, meter } = this.request;
-      const waiting = { environment, reporter, meter, unreadable: this.unreadable, stop, isOrdered };
+      // Without a stream, all copies are as of one point: nothing would bring the changes between two points.
+      const isOnly = isOneByOne || work !== "changes";
+      const first = ofSlot ?? (await source.snapshotPoint(stop));
+      await using points = new CopyPoints(first, isOnly ? null : renewal(environment, stop));
+      const waiting = { environment, reporter, unreadable: this.unreadable, stop, isOrdered };
       for (const rows of incomplete) await copyIncomplete(waiting, rows, points);
       await makeBlockingCopies(waiting, begun, points);
     }
@@ -226,16 +232,8 @@ export class MissingCopies implements Disposable {
   }
 
   #environment(parallel: number): CopyEnvironment {
-    const { source, sink, states, copyPace: pace = defaultCopyPace } = this.request;
-    return copyEnvironment({ source, sink, states, pace }, parallel, waitingStream);
-  }
-
-  /** Without a stream, all copies are as of one point: nothing would bring the changes between two points. */
-  #points(first: SnapshotPoint, isOneByOne: boolean): CopyPoints {
-    const { source, stop, work, copyPace = defaultCopyPace } = this.request;
-    const next = (closing: AbortSignal) => source.snapshotPoint(AbortSignal.any([stop, closing]));
-    const isRenewed = work === "changes" && !isOneByOne;
-    return new CopyPoints(first, { next: isRenewed ? next : null, renewAfterMs: copyPace.pointHeldMs });
+    const { source, sink, copyPace: pace = defaultCopyPace } = this.request;
+    return copyEnvironment({ source, sink, states: this.#states, pace }, parallel, waitingStream);
   }
 
   get #isScarce(): boolean {
@@ -258,14 +256,11 @@ export class MissingCopies implements Disposable {
   async #untilDue(onWake: (wake: (() => void) | null) => void): Promise<void> {
     const { stop } = this.request;
     const due = Promise.withResolvers<void>();
-    const wake = () => due.resolve();
-    stop.addEventListener("abort", wake, { once: true });
-    this.unreadable.onDue(wake);
-    onWake(wake);
-    if (!stop.aborted) await due.promise;
+    this.unreadable.onDue(due.resolve);
+    onWake(due.resolve);
+    await untilAborted(due.promise, stop).catch(() => {});
     onWake(null);
     this.unreadable.onDue(null);
-    stop.removeEventListener("abort", wake);
   }
 }
 

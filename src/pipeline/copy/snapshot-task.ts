@@ -8,7 +8,7 @@ import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow, waitingStream } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
-import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
+import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy, tellersOf } from "./copy-table.ts";
 
 /** A table that a task asks for. */
 interface AskedCopy {
@@ -74,7 +74,7 @@ async function copyAsStreamStands(asked: AskedCopy, { first, whileWaiting }: Tas
 async function copyAsStreamRuns(asked: AskedCopy, context: TaskContext, copy: TableCopy): Promise<void> {
   const { environment, table, task, signal } = asked;
   const before = await passedPoint(environment, signal);
-  const of = { table, copy, signal, ...tellersOf(asked) };
+  const of = { table, copy, signal, ...tellersOfTask(asked) };
   const isDivided = task.spec.Snapshot?.force_parallel === true;
   const pace = isDivided ? { ...environment.pace, dividedFromBytes: 0 } : environment.pace;
   const started = await startCopy({ ...environment, pace }, of);
@@ -139,21 +139,18 @@ async function copyNow(asked: AskedCopy, copy: TableCopy, at?: SnapshotPoint): P
   const now = { ...environment, ...waitingStream };
   await sink.flush();
   const point = at ?? (await source.snapshotPoint(signal));
-  await using points = new CopyPoints(point, { next: null, renewAfterMs: 0 });
-  const started = await startCopy(now, { table, copy, signal, ...tellersOf(asked) }, true);
+  await using points = new CopyPoints(point, null);
+  const started = await startCopy(now, { table, copy, signal, ...tellersOfTask(asked) }, true);
   await copyChunks(now, started, points);
   await finishCopy(now, started);
   source.copied(table);
 }
 
-type Tellers = Required<Pick<CopyOfTable, "progress" | "phase">>;
-
-function tellersOf({ environment: { states }, table, task }: AskedCopy): Tellers {
-  return {
-    progress(rows, bytes) {
-      task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
-      states.copying(table, rows, bytes);
-    },
-    phase: (phase, rowsWritten) => states.inPhase(table, phase, rowsWritten),
+function tellersOfTask({ environment: { states }, table, task }: AskedCopy) {
+  const told = tellersOf(states, table);
+  const progress: CopyOfTable["progress"] = (rows, bytes) => {
+    task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+    told.progress(rows, bytes);
   };
+  return { ...told, progress };
 }

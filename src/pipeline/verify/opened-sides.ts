@@ -3,13 +3,13 @@
 
 import { formatLsn } from "../../change/lsn.ts";
 import { keyNames, qualifiedName, type TableShape } from "../../change/relation.ts";
-import { agreedEncoding, type RowComparison } from "../../comparison/row-comparison.ts";
+import { agreedEncoding, type HashingServer, type RowComparison } from "../../comparison/row-comparison.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkRows, VerifySink } from "../../sink/verify-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { VerifySource } from "../../source/verify-source.ts";
 import { passedPoint } from "../copy/copy-environment.ts";
-import { withHeldPoint } from "../held-point.ts";
+import { atHeldPoint } from "../held-point.ts";
 import { maxLagBytes, type VerifyEnvironment } from "./verify-environment.ts";
 
 export interface OpenedSides extends AsyncDisposable {
@@ -29,26 +29,15 @@ export async function openSides(
   samplePercent: number | null,
   signal: AbortSignal,
 ): Promise<OpenedSides> {
-  const { source, sink, exactlyAt } = environment;
+  const { source, sink } = environment;
   const sides = requireBoth(source.verification, sink.verification);
   // While the stream comes to a point that is held, nothing else goes on, and the source cannot vacuum.
   if (environment.lagBytes() > maxLagBytes) await passedPoint(environment, signal);
-  return await withHeldPoint(source, signal, async (held) => {
-    await using resources = new AsyncDisposableStack();
-    let point: SnapshotPoint | null = null;
-    const place = async () => {
-      point = await held.take();
-      if (point) resources.use(point);
-      return point?.lsn ?? null;
-    };
-    const rows = await exactlyAt(
-      place,
-      async () => resources.use(await sides.sink.open(table, signal)),
-      signal,
-    );
-    if (rows === null || point === null) return null;
-    const comparison = await comparisonOf(table, sides.source, rows, samplePercent);
-    const opened = resources.move();
+  const hashing = await sides.source.hashing();
+  return await atHeldPoint(environment, signal, async (point, held) => {
+    const rows = held.use(await sides.sink.open(table, signal));
+    const comparison = comparisonOf(table, hashing, rows, samplePercent);
+    const opened = held.move();
     return {
       table,
       source: sides.source,
@@ -72,13 +61,13 @@ function requireBoth(source: VerifySource | undefined, sink: VerifySink | undefi
   );
 }
 
-async function comparisonOf(
+function comparisonOf(
   { relation }: TableShape,
-  source: VerifySource,
+  hashing: HashingServer,
   { columns, server }: SinkRows,
   samplePercent: number | null,
-): Promise<RowComparison> {
-  const agreed = agreedEncoding(await source.hashing(), server);
+): RowComparison {
+  const agreed = agreedEncoding(hashing, server);
   if (agreed === null) {
     throw new MillraceError(
       "unsupported_kind",

@@ -30,11 +30,7 @@ class Points {
       await this.ready;
       return this.make();
     };
-    return new CopyPoints(this.make(), {
-      next: isRenewed ? next : null,
-      renewAfterMs: 100,
-      nowMs: () => this.nowMs,
-    });
+    return new CopyPoints(this.make(), isRenewed ? { next, afterMs: 100 } : null, () => this.nowMs);
   }
 }
 
@@ -127,7 +123,7 @@ describe("a point", () => {
           reject(stop.reason);
         });
       });
-    const points = new CopyPoints(source.make(), { next: never, renewAfterMs: 0 });
+    const points = new CopyPoints(source.make(), { next: never, afterMs: 0 });
     await pointOf(points);
     await points[Symbol.asyncDispose]();
     expect([isStopped, source.open.size]).toEqual([true, 0]);

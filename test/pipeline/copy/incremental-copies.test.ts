@@ -8,7 +8,6 @@ import {
   IncrementalCopies,
   makeIncrementalCopies,
 } from "../../../src/pipeline/copy/incremental-copies.ts";
-import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import { UnreadableTables } from "../../../src/pipeline/unreadable-tables.ts";
 import type { TableCopy } from "../../../src/sink/copy-sink.ts";
 import { MemorySource } from "../../support/pipeline/memory-source.ts";
@@ -22,10 +21,6 @@ class Rig implements Disposable {
   readonly log: string[] = [];
   readonly source = new MemorySource();
   readonly phases: string[] = [];
-  readonly #meter = new ProgressMeter(
-    () => {},
-    () => 0,
-  );
   readonly #unreadable = new UnreadableTables();
   readonly copies: IncrementalCopies;
   readonly environment: CopyEnvironment;
@@ -37,10 +32,7 @@ class Rig implements Disposable {
       reportMeanwhile: (phase: object, { kind }: { kind: string }) =>
         void this.phases.push(`${"table" in phase ? phase.table : ""} ${kind}`),
     };
-    this.copies = new IncrementalCopies(
-      { meter: this.#meter, states: unwatchedStates, reporter },
-      this.#unreadable,
-    );
+    this.copies = new IncrementalCopies(unwatchedStates, reporter, this.#unreadable);
     this.environment = copyEnvironment(this.source, {}, runningStream(this.log));
   }
 
@@ -54,7 +46,6 @@ class Rig implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#meter[Symbol.dispose]();
     this.#unreadable[Symbol.dispose]();
   }
 }

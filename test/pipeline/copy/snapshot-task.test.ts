@@ -52,10 +52,7 @@ class Rig implements Disposable {
     };
     const watched = { begin, rowsForm: () => "text" as const, takeRows: copies.takeRows.bind(copies) };
     this.environment = copyEnvironment(this.source, watched, runningStream(this.log));
-    this.first = new IncrementalCopies(
-      { meter: this.#meter, states: unwatchedStates, reporter: { reportMeanwhile() {} } },
-      this.#unreadable,
-    );
+    this.first = new IncrementalCopies(unwatchedStates, { reportMeanwhile() {} }, this.#unreadable);
     this.around = {
       listTables: () => this.listTables(),
       currentTables: () => this.listTables(),

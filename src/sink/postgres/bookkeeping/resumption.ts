@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
-import { isIdentified, type TableShape } from "../../../change/relation.ts";
+import { isKeyed, type TableShape } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { hasOtherUniqueIndex, readTargetTable } from "../schema/target-table.ts";
@@ -88,8 +88,7 @@ async function isComparable(
   { relation, isKeyHashed }: TableShape,
   { shapes, naming, canCompare }: ResumedTables,
 ): Promise<boolean> {
-  const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
-  if (!canCompare || !isKeyed || isKeyHashed || naming.isShared(relation)) return false;
+  if (!canCompare || !isKeyed(relation) || isKeyHashed || naming.isShared(relation)) return false;
   // The table may have been renamed while nothing was heard of it.
   const target = await readTargetTable(client, naming.target(shapes.of(relation) ?? relation));
   if (target === null || target.isReferred || target.refersTo.length > 0) return false;

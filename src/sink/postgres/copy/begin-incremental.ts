@@ -101,16 +101,12 @@ async function beginNew(
     return true;
   };
   const isBegun = await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
-    throw isLocked(error) ? lockedAtSink(relation) : error;
+    throw sqlStateOf(error) === sqlState.lockNotAvailable ? lockedAtSink(relation) : error;
   });
   if (!isBegun) return null;
   touched.end(relation.id);
   records.begun(relation.id, "incremental", fingerprint);
   return { replaces };
-}
-
-function isLocked(error: unknown): boolean {
-  return sqlStateOf(error) === sqlState.lockNotAvailable;
 }
 
 function lockedAtSink(relation: Relation): MillraceError {

@@ -14,6 +14,7 @@ import type {
 import { type CopiedRange, sideFingerprint } from "../bookkeeping/copy-records.ts";
 import { hasOtherUniqueIndex, readTargetTable } from "../schema/target-table.ts";
 import type { CopyContext } from "./copy-context.ts";
+import { helperTables } from "./helper-tables.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 
 /** `asked`: whether the stream could go on meanwhile. */
@@ -88,7 +89,9 @@ class BlockingCopy implements TableCopy {
 
   get #rangeCopy(): RangeCopy {
     const { sink, table } = this.context;
-    return { connector: sink.connector, table, target: sink.naming.target(table.relation) };
+    const { connector, naming } = sink;
+    const { side } = helperTables(connector.connectorId, table.relation.id);
+    return { connector, table, side, target: naming.target(table.relation) };
   }
 
   /** Begins or resumes ranges in a side table. Returns the form of their rows. Null: the table must be copied whole. */

@@ -2,7 +2,7 @@
 // touched their keys. Pure.
 
 import { escapeIdentifier } from "pg";
-import { keyNames } from "../../../change/relation.ts";
+import { columnNames, keyNames } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { HelperTables } from "./helper-tables.ts";
@@ -30,9 +30,7 @@ export function differingSql(chunk: ChunkTarget, from: string): string {
 /** Records that the copy has brought these keys. */
 export function recordSeenSql(chunk: ChunkTarget, from: string): string {
   const keys = chunk.relation.key.map((_, i) => `k${i}`).join(", ");
-  const values = keyNames(chunk.relation)
-    .map((name) => `s.${escapeIdentifier(name)}`)
-    .join(", ");
+  const values = sqlList(keyNames(chunk.relation), "s.");
   return `insert into ${sqlName(chunk.tables.seen)} (${keys}) select ${values} from ${from} s on conflict do nothing`;
 }
 
@@ -52,10 +50,9 @@ export function chunkUpdateSql(chunk: ChunkTarget, staging: TargetName, pages: P
 /** Inserts rows that are missing. */
 export function chunkInsertSql(chunk: ChunkTarget, staging: TargetName, pages: Pages): string {
   const { target, relation } = chunk;
-  const names = relation.columns.map(({ name }) => name);
-  const values = names.map((name) => `s.${escapeIdentifier(name)}`).join(", ");
+  const names = columnNames(relation);
   return (
-    `insert into ${sqlName(target.target)} (${sqlList(names)}) overriding system value select ${values} from ${sqlName(staging)} s ` +
+    `insert into ${sqlName(target.target)} (${sqlList(names)}) overriding system value select ${sqlList(names, "s.")} from ${sqlName(staging)} s ` +
     `where not exists (select from ${target.ownRows} t where ${matchSql(chunk, "t", "s")}) and ${untouched(chunk, "s")}${within("s", pages)}`
   );
 }

@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
+import { columnNames } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { TellPhase } from "../../copy-sink.ts";
 import { copyIn } from "../copy-in/copy-in.ts";
@@ -46,7 +47,7 @@ export async function stageChunk(
   const isComparing = !isNew || recordsSeen;
   const into = isComparing ? raw : sqlName(staging);
   const create = isComparing ? `temporary table ${into} on commit drop` : `unlogged table ${into}`;
-  const columns = sqlList(relation.columns.map(({ name }) => name));
+  const columns = sqlList(columnNames(relation));
   // An attempt that was interrupted may have left one.
   await client.query(`drop table if exists ${sqlName(staging)}`);
   await client.query(

@@ -3,8 +3,10 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
-import { keyNames, type Relation } from "../../../change/relation.ts";
+import { columnNames, keyNames, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { withLateChecks } from "../apply/late-checks.ts";
+import { withRefusedKey } from "../refusals/refused-key.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { hasOtherUniqueIndex, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
 import { matchSql, sameSql } from "./row-match.ts";
@@ -16,24 +18,32 @@ export interface CopiedRows {
   /** Rows of the target that the copy does not have stay. */
   readonly isMerged: boolean;
   readonly keepsOrigin: boolean;
+  /** The target has no rows, and the copy has each key once. */
+  readonly isIntoEmpty?: boolean;
   /** Rows of the target with these keys are removed if the copy does not have them; absent or null: none is. */
   readonly ofKeys?: readonly RowKey[] | null;
 }
 
-/** All statements share one transaction: a reader sees the rows before or the rows after. */
+/** All statements share one transaction: a reader sees the rows before or the rows after. Throws CopyRowRefused where a constraint refuses a row. */
 export async function mergeCopy(client: Client, target: TargetTable, rows: CopiedRows): Promise<void> {
-  const { staging, relation, isMerged, keepsOrigin } = rows;
+  const written = { ...rows, target, rows: rows.staging };
+  await withRefusedKey(client, written, () =>
+    withLateChecks(client, target, () => merge(client, target, rows)),
+  );
+}
+
+async function merge(client: Client, target: TargetTable, rows: CopiedRows): Promise<void> {
+  const { staging, relation, isMerged, keepsOrigin, isIntoEmpty } = rows;
+  const names = columnNames(relation);
+  if (isIntoEmpty) return await insertRows(client, target, names, staging);
   await client.query(`analyze ${staging}`);
   // Rows without a key cannot be matched: the copy replaces all of them in either mode.
   if (relation.key.length === 0 || relation.isKeyedByHash) return await replaceAll(client, target, rows);
   const compared = { target, relation, keepsOrigin };
   const match = matchSql(compared, "t", "s");
-  const columns = sqlList(namesOf(relation));
-  const insert = () =>
-    client.query(
-      `insert into ${sqlName(target.target)} (${columns}) overriding system value ` +
-        `select ${columns} from ${staging} s where not exists (select from ${target.ownRows} t where ${match})`,
-    );
+  const differs = `${match} and not ${sameSql(compared)}`;
+  const missing = `${staging} s where not exists (select from ${target.ownRows} t where ${match})`;
+  const insert = () => insertRows(client, target, names, missing);
   const removeUncopied = async () => {
     if (rows.ofKeys) return await removeAbsent(client, target, rows, rows.ofKeys);
     if (isMerged) return;
@@ -44,17 +54,31 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
   // first, as the new rows may need unique values of the deleted ones.
   if (target.isReferred && !(await hasOtherUniqueIndex(client, target, relation))) {
     await insert();
-    await updateInPlace(client, target, rows, match, sameSql(compared));
+    await updateInPlace(client, target, rows, match, differs);
     await insert();
     return await removeUncopied();
   }
   await removeUncopied();
-  if (target.isReferred) await updateInPlace(client, target, rows, match, sameSql(compared));
-  else if (keyIndexOf(target, relation))
-    await replaceDiffering(client, target, rows, match, sameSql(compared));
+  if (target.isReferred) await updateInPlace(client, target, rows, match, differs);
+  else if (keyIndexOf(target, relation)) await replaceDiffering(client, target, rows, match, differs);
   // Without an index several rows may have the same key.
   else await client.query(`delete from ${target.ownRows} t using ${staging} s where ${match}`);
   await insert();
+}
+
+/** `from`: the rows, as SQL that can follow FROM. `distinct`: SQL that chooses among them. */
+async function insertRows(
+  client: Client,
+  { target }: TargetTable,
+  names: readonly string[],
+  from: string,
+  distinct = "",
+): Promise<void> {
+  const columns = sqlList(names);
+  const list = columns === "" ? "" : `(${columns}) `;
+  await client.query(
+    `insert into ${sqlName(target)} ${list}overriding system value select ${distinct}${columns} from ${from}`,
+  );
 }
 
 /**
@@ -92,13 +116,9 @@ async function replaceAll(
   target: TargetTable,
   { staging, relation }: CopiedRows,
 ): Promise<void> {
-  const columns = sqlList(namesOf(relation));
-  const list = columns === "" ? "" : `(${columns}) `;
   const distinct = relation.isKeyedByHash ? `distinct on (${sqlList(keyNames(relation))}) ` : "";
   await client.query(`delete from ${target.ownRows}`);
-  await client.query(
-    `insert into ${sqlName(target.target)} ${list}overriding system value select ${distinct}${columns} from ${staging}`,
-  );
+  await insertRows(client, target, columnNames(relation), staging, distinct);
 }
 
 /**
@@ -110,19 +130,21 @@ async function replaceDiffering(
   target: TargetTable,
   { staging, relation }: CopiedRows,
   match: string,
-  same: string,
+  differs: string,
 ): Promise<void> {
-  const names = namesOf(relation);
+  const names = columnNames(relation);
   const extras = target.columns.filter(({ name, generated }) => !generated && !names.includes(name));
   const added = extras.map(({ name }) => `, t.${escapeIdentifier(name)}`).join("");
   await client.query(
     `create temporary table millrace_differing on commit drop as select s.*${added} from ${staging} s, ${target.ownRows} t ` +
-      `where ${match} and not ${same}`,
+      `where ${differs}`,
   );
   await client.query(`delete from ${target.ownRows} t using pg_temp.millrace_differing s where ${match}`);
-  const columns = sqlList([...names, ...extras.map(({ name }) => name)]);
-  await client.query(
-    `insert into ${sqlName(target.target)} (${columns}) overriding system value select ${columns} from pg_temp.millrace_differing`,
+  await insertRows(
+    client,
+    target,
+    [...names, ...columnNames({ columns: extras })],
+    "pg_temp.millrace_differing",
   );
 }
 
@@ -132,26 +154,20 @@ async function updateInPlace(
   target: TargetTable,
   { staging, relation }: CopiedRows,
   match: string,
-  same: string,
+  differs: string,
 ): Promise<void> {
   const fixed = target.columns.filter(({ isFixed }) => isFixed).map(({ name }) => name);
-  const written = namesOf(relation).filter((_, i) => !relation.key.includes(i));
-  const differs = written
+  const written = columnNames(relation).filter((_, i) => !relation.key.includes(i));
+  const differing = written
     .filter((name) => fixed.includes(name))
     .map((name) => `t.${escapeIdentifier(name)} is distinct from s.${escapeIdentifier(name)}`);
-  if (differs.length > 0) {
-    const condition = `${match} and (${differs.join(" or ")})`;
+  if (differing.length > 0) {
+    const condition = `${match} and (${differing.join(" or ")})`;
     await client.query(`delete from ${target.ownRows} t using ${staging} s where ${condition}`);
   }
   const set = written
     .filter((name) => !fixed.includes(name))
     .map((name) => `${escapeIdentifier(name)} = s.${escapeIdentifier(name)}`);
   if (set.length === 0) return;
-  await client.query(
-    `update ${target.ownRows} t set ${set.join(", ")} from ${staging} s where ${match} and not ${same}`,
-  );
-}
-
-function namesOf({ columns }: Relation): readonly string[] {
-  return columns.map(({ name }) => name);
+  await client.query(`update ${target.ownRows} t set ${set.join(", ")} from ${staging} s where ${differs}`);
 }

@@ -2,8 +2,8 @@
 // where the sink may have only one session.
 
 import type { Client } from "pg";
-import { destroyClient, processIdOf } from "../../../connection/postgres-client.ts";
-import { SessionPool } from "../../../connection/session-pool.ts";
+import { processIdOf } from "../../../connection/postgres-client.ts";
+import { SessionPool, withPooledSession } from "../../../connection/session-pool.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import { endCopySession, openCopySession } from "../sink-session.ts";
@@ -26,23 +26,17 @@ export class PooledCopySessions implements CopySessions {
   async within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T> {
     const signal = AbortSignal.any([this.connector.signal, stop]);
     signal.throwIfAborted();
-    const client = await this.#pool.take(signal);
-    const pid = processIdOf(client);
-    const abort = () => destroyClient(client);
-    signal.addEventListener("abort", abort, { once: true });
+    let pid: number | null = null;
     try {
-      signal.throwIfAborted();
-      const result = await action(client);
-      await this.#pool.giveBack(client);
-      return result;
+      return await withPooledSession(this.#pool, signal, null, (client) => {
+        pid = processIdOf(client);
+        return action(client);
+      });
     } catch (error) {
-      destroyClient(client);
       // Otherwise its statement would run on for seconds and keep its locks.
       const goesOn = stop.aborted && !this.connector.signal.aborted;
-      if (goesOn) await endCopySession(this.config, this.connector, pid);
-      throw signal.aborted ? signal.reason : error;
-    } finally {
-      signal.removeEventListener("abort", abort);
+      if (goesOn && pid !== null) await endCopySession(this.config, this.connector, pid);
+      throw error;
     }
   }
 

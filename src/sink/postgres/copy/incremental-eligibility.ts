@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
+import { isKeyed, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import {
@@ -21,8 +21,7 @@ import type { SinkTables } from "../sink-tables.ts";
  */
 export function isEligible(tables: SinkTables, { relation, coverage }: TableShape, at: Lsn | null): boolean {
   const { setAside, incomplete, shapes } = tables;
-  const isKeyed = isIdentified(relation) && relation.key.length > 0 && relation.isKeyedByHash !== true;
-  if (!isKeyed || setAside.has(relation.id) || incomplete.has(relation.id)) return false;
+  if (!isKeyed(relation) || setAside.has(relation.id) || incomplete.has(relation.id)) return false;
   // Otherwise the stream may still bring rows of an earlier shape: also where an earlier copy, which is void, brought this one.
   if (at !== null) {
     const shape = shapes.of(relation);

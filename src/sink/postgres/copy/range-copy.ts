@@ -5,13 +5,12 @@ import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
+import { columnNames, isKeyed, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { CopyChunk, CopyMode, TellPhase } from "../../copy-sink.ts";
-import { withLateChecks } from "../apply/late-checks.ts";
 import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import {
   type CopiedRange,
@@ -22,7 +21,6 @@ import {
   sideFingerprint,
 } from "../bookkeeping/copy-records.ts";
 import { copyIn } from "../copy-in/copy-in.ts";
-import { withRefusedKey } from "../refusals/refused-key.ts";
 import { addKey, addKeyOf, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import {
@@ -32,7 +30,6 @@ import {
   type TargetTable,
 } from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
-import { helperTables } from "./helper-tables.ts";
 import { chunkForm } from "./incremental-eligibility.ts";
 import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./whole-copy.ts";
 
@@ -41,11 +38,8 @@ export interface RangeCopy {
   readonly connector: ConnectorAtSink;
   readonly table: TableShape;
   readonly target: TargetName;
-}
-
-/** The table that takes the ranges until all are there. */
-function sideOf({ connector, table }: Pick<RangeCopy, "connector" | "table">): TargetName {
-  return helperTables(connector.connectorId, table.relation.id).side;
+  /** The table that takes the ranges until all are there. */
+  readonly side: TargetName;
 }
 
 /**
@@ -57,9 +51,8 @@ export async function beginRanges(
   copy: RangeCopy,
   begun: CopyRecord | null,
 ): Promise<{ readonly form: TupleForm; readonly isResumed: boolean } | null> {
-  const { connector, table, target } = copy;
+  const { connector, table, target, side } = copy;
   const { relation } = table;
-  const side = sideOf(copy);
   const existing = await readTargetTable(client, target);
   const isPossible = existing === null ? isKeyed(relation) : await isDivisible(client, existing, relation);
   const there = begun && isPossible ? await readTargetTable(client, side) : null;
@@ -68,21 +61,14 @@ export async function beginRanges(
     await dropCopy(client, connector.connectorId, relation.id);
     if (isPossible) {
       await (existing === null ? createSide(client, copy) : createTable(client, side, table));
-      await recordBegun(client, connector.connectorId, {
-        tableId: relation.id,
-        kind: "side",
-        fingerprint: sideFingerprint(table),
-      });
+      const record = { tableId: relation.id, kind: "side", fingerprint: sideFingerprint(table) } as const;
+      await recordBegun(client, connector.connectorId, record);
     }
   }
   const made = isPossible ? await readTargetTable(client, side) : null;
   const form = made && chunkForm(made, relation);
   if (made && !form) await dropCopy(client, connector.connectorId, relation.id);
   return form && { form, isResumed };
-}
-
-function isKeyed(relation: Relation): boolean {
-  return isIdentified(relation) && relation.key.length > 0 && !relation.isKeyedByHash;
 }
 
 /**
@@ -112,16 +98,12 @@ async function isAsMade(client: Client, table: TargetTable, { columns }: Relatio
 /** In a transaction: the rows, and the record that the range is done. */
 export async function copyRange(
   client: Client,
-  { connector, table }: RangeCopy,
+  { connector, table, side }: RangeCopy,
   { form, chunks, lsn: point }: CopyChunk,
   range: PageRange,
 ): Promise<CopiedRange> {
-  const columns = sqlList(table.relation.columns.map((column) => column.name));
-  const rows = await copyIn(
-    client,
-    `copy ${sqlName(sideOf({ connector, table }))} (${columns}) from stdin (format ${form})`,
-    chunks,
-  );
+  const into = `${sqlName(side)} (${sqlList(columnNames(table.relation))})`;
+  const rows = await copyIn(client, `copy ${into} from stdin (format ${form})`, chunks);
   const copied = { ...range, point, rows };
   await recordRange(client, connector.connectorId, table.relation.id, copied);
   return copied;
@@ -160,17 +142,18 @@ function firstOf(areMixed: boolean, hasOthers: boolean, first: Lsn): Lsn | null 
 }
 
 /** In the schema of the target, of which it gets the default privileges: it keeps them wherever it is moved. */
-async function createSide(client: Client, copy: RangeCopy): Promise<void> {
-  const { schema, name } = sideOf(copy);
-  const made = { schema: copy.target.schema, name };
-  await createTable(client, made, copy.table);
-  await client.query(`alter table ${sqlName(made)} set schema ${escapeIdentifier(schema)}`);
+async function createSide(client: Client, { side, target, table }: RangeCopy): Promise<void> {
+  const made = { schema: target.schema, name: side.name };
+  await createTable(client, made, table);
+  await client.query(`alter table ${sqlName(made)} set schema ${escapeIdentifier(side.schema)}`);
 }
 
 /** Renames the side table to be the target. The key is added last: loading is faster without an index. */
-async function renameIntoPlace(client: Client, copy: RangeCopy, areMixed: boolean): Promise<void> {
-  const { table, target } = copy;
-  const side = sideOf(copy);
+async function renameIntoPlace(
+  client: Client,
+  { table, target, side }: RangeCopy,
+  areMixed: boolean,
+): Promise<void> {
   await client.query(`alter table ${sqlName(side)} set schema ${escapeIdentifier(target.schema)}`);
   const moved = { schema: target.schema, name: side.name };
   await client.query(`alter table ${sqlName(moved)} rename to ${escapeIdentifier(target.name)}`);
@@ -207,25 +190,15 @@ async function mergeIntoExisting(
   areMixed: boolean,
   known: KnownTable,
 ): Promise<{ readonly hasOthers: boolean; readonly fitted: TargetTable }> {
-  const { table, mode } = copy;
-  const side = sideOf(copy);
+  const { table, mode, side } = copy;
   const { relation } = table;
   const knownAlone = { ...known, isShared: false };
   const { existing, isKeyChanged, key } = await fitExisting(client, config, before, copy, knownAlone);
   if (areMixed) await deduplicate(client, side, relation);
   const isEmpty = mode !== "merge" && !(await hasRows(client, existing));
   const hasOthers = !isEmpty && mode !== "replace" && !isKeyChanged;
-  const staging = sqlName(side);
-  const columns = sqlList(relation.columns.map(({ name }) => name));
-  const write = async () => {
-    const merged = { staging, relation, isMerged: hasOthers, keepsOrigin: known.isCopied };
-    if (!isEmpty) return await mergeCopy(client, existing, merged);
-    await client.query(
-      `insert into ${sqlName(existing.target)} (${columns}) overriding system value select ${columns} from ${staging}`,
-    );
-  };
-  const written = { target: existing, relation, rows: staging, isMerged: hasOthers };
-  await withRefusedKey(client, written, () => withLateChecks(client, existing, write));
+  const rows = { relation, isMerged: hasOthers, keepsOrigin: known.isCopied, staging: sqlName(side) };
+  await mergeCopy(client, existing, { ...rows, isIntoEmpty: isEmpty });
   if (key) await addKey(client, existing.target, key);
   return { hasOthers, fitted: existing };
 }

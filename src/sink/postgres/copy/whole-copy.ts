@@ -4,7 +4,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
-import { qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { columnNames, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -143,17 +143,14 @@ async function writeThroughStaging(
   const { table, part, removesAbsent } = request;
   const { relation } = table;
   await client.query(
-    `create temporary table millrace_copy on commit drop as select ${columnsOf(table)} from ${sqlName(target)} with no data`,
+    `create temporary table millrace_copy on commit drop as select ${sqlList(columnNames(relation))} from ${sqlName(target)} with no data`,
   );
   const rows = await take(client, request, known, existing, staging);
   request.phase?.("Writing", null);
   const into = existing ?? (await readTargetTable(client, target));
   if (!into) throw new Error("a table is not there after it was made");
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
-  const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
-  await withRefusedKey(client, { relation, isMerged, target: into, rows: staging }, () =>
-    withLateChecks(client, into, () => mergeCopy(client, into, merged)),
-  );
+  await mergeCopy(client, into, { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys });
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
   return rows;
@@ -167,14 +164,13 @@ async function take(
   existing: TargetTable | null,
   table: string,
 ): Promise<number> {
-  const sql = copySql(table, columnsOf(request.table), request);
-  if (isTraced && request.form === "text" && !existing?.isReferred)
-    return await tracedCopyIn(client, sql, request.table.relation, request.chunks);
-  return await copyIn(client, sql, request.chunks);
-}
-
-function columnsOf({ relation }: TableShape): string {
-  return sqlList(relation.columns.map((column) => column.name));
+  const { form, chunks } = request;
+  const { relation } = request.table;
+  const columns = relation.columns.length === 0 ? "" : ` (${sqlList(columnNames(relation))})`;
+  const sql = `copy ${table}${columns} from stdin (format ${form})`;
+  if (isTraced && form === "text" && !existing?.isReferred)
+    return await tracedCopyIn(client, sql, relation, chunks);
+  return await copyIn(client, sql, chunks);
 }
 
 /**
@@ -239,9 +235,4 @@ function alteredMeanwhile({ relation }: TableShape): MillraceError {
 export async function hasRows(client: Client, table: TargetTable): Promise<boolean> {
   const { rowCount } = await client.query(`select from ${table.ownRows} limit 1`);
   return rowCount === 1;
-}
-
-function copySql(into: string, columns: string, request: CopyChunk): string {
-  const list = columns === "" ? "" : ` (${columns})`;
-  return `copy ${into}${list} from stdin (format ${request.form})`;
 }
