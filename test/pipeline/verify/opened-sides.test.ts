@@ -13,7 +13,7 @@ async function openedWith(lagBytes: number): Promise<readonly string[]> {
   const copying = copyEnvironment(source, {} as never, runningStream(log));
   const environment = {
     ...copying,
-    source: Object.assign(source, { verification: {} }),
+    source: Object.assign(source, { verification: { hashing: async () => ({ isUtf8: true, probe: "" }) } }),
     sink: { verification: { open: () => Promise.reject(new Error("opened")) } },
     lanes: 1,
     lagBytes: () => lagBytes,
