@@ -176,6 +176,7 @@ function quotedIfOdd(name: string): string {
   return /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
+/** In the columns' order. */
 export function columnNames({
   columns,
 }: {

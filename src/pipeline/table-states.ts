@@ -186,7 +186,7 @@ export class TableStates implements Disposable {
     this.#touch(id);
   }
 
-  /** `unreadable`: the reason, if the source does not let it be read. */
+  /** `unreadable`: why the source does not let it be read, so that it is tried again; left out: nobody waits for this copy any more. */
   gaveUp({ relation: { id } }: TableShape, unreadable?: string): void {
     this.#expected.delete(id);
     this.#copying.delete(id);

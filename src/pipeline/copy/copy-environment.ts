@@ -65,6 +65,7 @@ export async function pointsFromNow(environment: CopyEnvironment, signal: AbortS
   return new CopyPoints(await environment.source.snapshotPoint(signal), renewal(environment, signal));
 }
 
+/** How the points of copies are followed by others. */
 export function renewal({ source, pace }: CopyEnvironment, signal: AbortSignal): Renewal {
   const next = (stop: AbortSignal) => source.snapshotPoint(AbortSignal.any([signal, stop]));
   return { next, afterMs: pace.pointHeldMs };

@@ -33,7 +33,7 @@ export interface StartedTable extends CopyOfTable {
   readonly size: TableSize | null;
 }
 
-/** Tells `states` how far the copy has come. */
+/** Functions by which a copy tells `states` how far it has come. */
 export function tellersOf(states: CopyStates, table: TableShape) {
   const progress: CopyOfTable["progress"] = (rows, bytes) => states.copying(table, rows, bytes);
   const phase: TellPhase = (name, rowsWritten) => states.inPhase(table, name, rowsWritten);

@@ -102,19 +102,25 @@ export async function makeIncrementalCopies(
   copyLacking: () => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
-  signal.addEventListener("abort", () => copies.abort.abort(signal.reason), { once: true });
-  const copying = copyAll(environment, copies, begun, copyLacking, signal);
-  const made = await copying.catch(() => new Set<BegunCopy>());
-  signal.throwIfAborted();
-  const failed = begun.filter((each) => !made.has(each));
-  if (failed.length === 0) return;
-  await environment.betweenBatches(async () => {
-    for (const each of failed) {
-      await each.copy[Symbol.asyncDispose]();
-      copies.failed(each);
-    }
-    await copyLacking();
-  }, signal);
+  const end = () => copies.abort.abort(signal.reason);
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    const copying = copyAll(environment, copies, begun, copyLacking, signal);
+    const made = await copying.catch(() => new Set<BegunCopy>());
+    signal.throwIfAborted();
+    const failed = begun.filter((each) => !made.has(each));
+    if (failed.length === 0) return;
+    await environment.betweenBatches(async () => {
+      for (const each of failed) {
+        await each.copy[Symbol.asyncDispose]();
+        copies.failed(each);
+      }
+      await copyLacking();
+    }, signal);
+  } finally {
+    // Once they have ended, a copy that the stream waits for finishes its chunk before the run stops.
+    signal.removeEventListener("abort", end);
+  }
 }
 
 /** Returns the copies that were made. */

@@ -157,9 +157,9 @@ export class MissingCopies implements Disposable {
     const environment = this.#environment(isOneByOne ? 1 : this.request.parallelCopies);
     {
       // Without a stream, all copies are as of one point: nothing would bring the changes between two points.
-      const isOnly = isOneByOne || work !== "changes";
+      const isOnePoint = isOneByOne || work !== "changes";
       const first = ofSlot ?? (await source.snapshotPoint(stop));
-      await using points = new CopyPoints(first, isOnly ? null : renewal(environment, stop));
+      await using points = new CopyPoints(first, isOnePoint ? null : renewal(environment, stop));
       const waiting = { environment, reporter, unreadable: this.unreadable, stop, isOrdered };
       for (const rows of incomplete) await copyIncomplete(waiting, rows, points);
       await makeBlockingCopies(waiting, begun, points);

@@ -122,6 +122,16 @@ test("what ends while the stream waits for the failed ends the run", async () =>
   expect(await made.catch((error: unknown) => error)).toBe(broken);
 });
 
+test("once they are made, the run's end leaves a copy alone that the stream waits for", async () => {
+  using rig = new Rig();
+  const begun = [rig.begun("a")];
+  rig.copies.begin(begun);
+  const stop = new AbortController();
+  await rig.make(begun, AbortSignal.any([stop.signal]));
+  stop.abort(new Error("the run is over"));
+  expect(rig.copies.abort.signal.aborted).toBe(false);
+});
+
 test("the run's signal ends all of them, with its reason", async () => {
   using rig = new Rig();
   const stop = new AbortController();

@@ -1,4 +1,4 @@
-// Merges a copy's rows from a staging table into a table that has rows already. Rows that are equal are not written. Runs in the caller's
+// Writes a copy's rows from a staging table into a table that is there already. Rows that are equal are not written. Runs in the caller's
 // transaction.
 
 import { type Client, escapeIdentifier } from "pg";
@@ -143,7 +143,7 @@ async function replaceDiffering(
   await insertRows(
     client,
     target,
-    [...names, ...columnNames({ columns: extras })],
+    [...names, ...extras.map(({ name }) => name)],
     "pg_temp.millrace_differing",
   );
 }

@@ -26,7 +26,7 @@ export class PooledCopySessions implements CopySessions {
   async within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T> {
     const signal = AbortSignal.any([this.connector.signal, stop]);
     signal.throwIfAborted();
-    let pid: number | null = null;
+    let pid = 0;
     try {
       return await withPooledSession(this.#pool, signal, null, (client) => {
         pid = processIdOf(client);
@@ -35,7 +35,7 @@ export class PooledCopySessions implements CopySessions {
     } catch (error) {
       // Otherwise its statement would run on for seconds and keep its locks.
       const goesOn = stop.aborted && !this.connector.signal.aborted;
-      if (goesOn && pid !== null) await endCopySession(this.config, this.connector, pid);
+      if (goesOn && pid > 0) await endCopySession(this.config, this.connector, pid);
       throw error;
     }
   }
