@@ -1,5 +1,5 @@
 // Where each of a run's tables stands, and how many changes the stream has brought of it. It hears that from those who know, and reports it once
-// a second: at first all tables, then those that are not as they were reported last.
+// a second: at first all tables, at once, then those that are not as they were reported last.
 
 import type { ChangeBatch } from "../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
@@ -132,12 +132,15 @@ export class TableStates implements Disposable {
     this.#unreadable = new Map(unreadable.map(({ table, reason }) => [table.relation.id, reason]));
     this.#changed = null;
     this.#isRead = true;
+    // Until then people see where the tables stood in the run before.
+    if (this.#isFirst) this.flush();
   }
 
   /** The table was compared with the source, and is right. */
   proved({ relation: { id } }: TableShape): void {
     this.#unproved.delete(id);
     this.#touch(id);
+    if (this.#unproved.size === 0) this.flush();
   }
 
   /** All the tables that are set aside now. */

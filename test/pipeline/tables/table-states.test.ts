@@ -18,14 +18,17 @@ class Rig implements Disposable {
   readonly reports: TablesReport[] = [];
   readonly states = new TableStates((report) => void this.reports.push(report));
 
-  /** What the next report says, by name. */
-  news(): Record<string, string> | null {
-    const before = this.reports.length;
-    this.states.flush();
-    const report = this.reports[before];
-    if (!report) return null;
+  #seen = 0;
+
+  /** What was reported since this was called last, by name; null: nothing. */
+  news(isFlushed = true): Record<string, string> | null {
+    if (isFlushed) this.states.flush();
+    const reports = this.reports.slice(this.#seen);
+    this.#seen = this.reports.length;
+    if (reports.length === 0) return null;
+    const tables = reports.flatMap((report) => report.tables);
     return Object.fromEntries(
-      report.tables.map(({ name, state, reason }) => [name, reason === null ? state : `${state}: ${reason}`]),
+      tables.map(({ name, state, reason }) => [name, reason === null ? state : `${state}: ${reason}`]),
     );
   }
 
@@ -47,6 +50,19 @@ test("nothing is reported before the tables are read, and then all of them, once
   rig.states.setAside([aside]);
   expect(rig.news()).toBeNull();
   expect(rig.reports).toHaveLength(1);
+});
+
+test("all tables at first, and that the last one is proved, are reported at once", () => {
+  using rig = new Rig();
+  rig.states.prepared({ ...nothing, unproved: new Set([1, 2]) });
+  expect(rig.news(false)).toEqual({
+    a: expect.stringMatching(/^Resuming/),
+    b: expect.stringMatching(/^Resuming/),
+  });
+  rig.states.proved(a);
+  expect(rig.news(false)).toBeNull();
+  rig.states.proved(b);
+  expect(rig.news(false)).toEqual({ a: "Streaming", b: "Streaming" });
 });
 
 test("a connector without tables is told as well", () => {
@@ -111,7 +127,7 @@ test("what is to be done at the sink goes before what cannot be read", () => {
   rig.states.prepared({ ...nothing, unreadable: [{ table: a, reason: "It is denied.", isDue: false }] });
   rig.states.setAside([aside]);
   expect(rig.news()).toEqual({ a: "SetAside: It needs v.", b: "Streaming" });
-  expect(rig.reports[0]?.tables[0]?.commands).toEqual(["alter a"]);
+  expect(rig.reports.at(-1)?.tables[0]?.commands).toEqual(["alter a"]);
 });
 
 test("a table that is copied again once its cause is gone says so in a field of its own", () => {
