@@ -55,6 +55,16 @@ const untilNear = (slot: string) =>
     intervalMs: 100,
   });
 
+/** What a busy server has not read by then, no stop can acknowledge. */
+const untilRead = (slot: string) =>
+  waitFor("the server to read its log", async () => {
+    const [sender] = await server.query<{ distance: number }>(
+      "select (pg_current_wal_lsn() - sent_lsn)::float8 as distance from pg_stat_replication " +
+        `where pid = (select active_pid from pg_replication_slots where slot_name = '${slot}')`,
+    );
+    return sender !== undefined && sender.distance < little;
+  });
+
 let count = 0;
 async function postgresRig(options: RigOptions = {}): Promise<PipelineRig> {
   const rig = await PipelineRig.create(server, `idle_ack${++count}`, {
@@ -85,6 +95,7 @@ test("a Postgres sink: within 5 s, at a stop at once, and nothing is missing aft
   await untilNear(rig.slot);
   expect((await slotPlace(rig.slot)).confirmed).toBeLessThanOrEqual(await checkpointOf(rig));
   await writeElsewhere(server, rig.sourceDatabase, "unselected", much);
+  await untilRead(rig.slot);
   await rig.stop();
   const { confirmed, distance } = await slotPlace(rig.slot);
   expect(distance).toBeLessThan(little);
@@ -103,6 +114,7 @@ test("a webhook: within 5 s, at a stop at once, and nothing is missing afterward
   await untilNear(slot);
   expect((await slotPlace(slot)).confirmed).toBeLessThanOrEqual(checkpoint());
   await writeElsewhere(server, stage.database, "unselected", much);
+  await untilRead(slot);
   await stage.life.stop();
   const { confirmed, distance } = await slotPlace(slot);
   expect(distance).toBeLessThan(little);

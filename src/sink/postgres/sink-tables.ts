@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import type { PreparedTables, SinkContext } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
@@ -112,7 +112,7 @@ export class SinkTables implements AppliedTables {
 
   forget(keepsShapes: boolean): void {
     this.ledger.voidKnown();
-    if (!keepsShapes) this.shapes.forget();
+    if (!keepsShapes) this.shapes.detach();
     if (!keepsShapes) this.histories.forget();
     this.setAside.forget();
     this.incomplete.forget();
@@ -217,9 +217,7 @@ export class SinkTables implements AppliedTables {
 
   /** The shape that the target of the relation's name follows; null: it is another table's, or not known. */
   shapeToCopyInto(relation: Relation): ShapeRecord | null {
-    if (this.ledger.isElsewhere(relation)) return null;
-    const shape = this.registry.catalog.shapeToFollow(relation);
-    return shape && qualifiedName(shape) === qualifiedName(relation) ? shape : null;
+    return this.ledger.isElsewhere(relation) ? null : this.registry.catalog.shapeToCopyInto(relation);
   }
 
   /** Durable on return: the copy that follows is a transaction of another session. See `TableRegistry.takeName`. */

@@ -50,7 +50,7 @@ export const bookkeepingTables: readonly BookkeepingTable[] = [
   key_numbers float8[],
   primary key (connector_id, table_id)
 )`,
-    added: ["key_numbers float8[]", "displaced float8[]"],
+    added: ["key_numbers float8[]", "displaced float8[]", "is_former boolean not null default false"],
   },
   {
     name: "set_aside",

@@ -225,18 +225,20 @@ export async function voidCopies(
   );
 }
 
-/** Forgets the connector's checkpoint: its next run begins anew. The records of its copies stay, as void. */
+/**
+ * Forgets the connector's checkpoint: its next run begins anew. The records of its copies stay, as void, and those of its shapes, which the source's
+ * OIDs may not fit any more (`keepsShapes`: they do).
+ */
 export async function forgetConnector(
   client: Client,
   connectorId: string,
   keepsShapes: boolean,
 ): Promise<void> {
-  const emptied = ["set_aside", "owed_row", "checkpoint"];
+  const emptied = ["set_aside", "owed_row", "checkpoint", ...(keepsShapes ? [] : ["table_history"])];
   const parts = [
     "update millrace.table_copy set point_lsn = '0/0' where connector_id = $1",
-    ...[...emptied, ...(keepsShapes ? [] : ["table_shape", "table_history"])].map(
-      (table) => `delete from millrace.${table} where connector_id = $1`,
-    ),
+    ...(keepsShapes ? [] : ["update millrace.table_shape set is_former = true where connector_id = $1"]),
+    ...emptied.map((table) => `delete from millrace.${table} where connector_id = $1`),
   ];
   // One statement, so that a crash cannot leave a part behind that still counts.
   await client.query(`with ${parts.map((part, i) => `part${i} as (${part})`).join(", ")} select`, [

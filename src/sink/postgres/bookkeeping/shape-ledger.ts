@@ -33,10 +33,13 @@ interface ShapeRow {
   readonly columns: readonly FollowedColumn[];
   readonly key_numbers: readonly number[] | null;
   readonly displaced: readonly number[] | null;
+  readonly is_former: boolean;
 }
 
 export class ShapeLedger {
   readonly #records = new Map<number, ShapeRecord>();
+  /** Of before the connector began anew, by their names. */
+  readonly #former = new Map<string, ShapeRecord>();
   /** OIDs of tables, by the names that the tables have at the sink. */
   readonly #ids = new Map<string, number>();
 
@@ -47,13 +50,15 @@ export class ShapeLedger {
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<ShapeRow>(
-      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers, displaced " +
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers, displaced, is_former " +
         "from millrace.table_shape where connector_id = $1",
       [this.connectorId],
     );
-    this.forget();
-    for (const { table_id: tableId, since, key_numbers: key, ...row } of rows) {
-      this.#put({ ...row, tableId, key, since: parseLsn(since) });
+    for (const each of [this.#records, this.#ids, this.#former]) each.clear();
+    for (const { table_id: tableId, since, key_numbers: key, is_former: isFormer, ...row } of rows) {
+      const record = { ...row, tableId, key, since: parseLsn(since) };
+      if (isFormer) this.#former.set(qualifiedName(record), record);
+      else this.#put(record);
     }
   }
 
@@ -66,6 +71,11 @@ export class ShapeLedger {
   named(name: Pick<Relation, "schema" | "name">): ShapeRecord | null {
     const id = this.#ids.get(qualifiedName(name));
     return id === undefined ? null : this.of({ id });
+  }
+
+  /** What the target of this name followed before the connector began anew: the source's tables may have other OIDs since. Null: not known. */
+  former(name: Pick<Relation, "schema" | "name">): ShapeRecord | null {
+    return this.#former.get(qualifiedName(name)) ?? null;
   }
 
   /** Records that `table` follows the relation. Durable with the open transaction. */
@@ -82,6 +92,7 @@ export class ShapeLedger {
   add(record: ShapeRecord): void {
     const other = this.#otherNamed(record);
     if (other) this.#remove(other);
+    this.#former.delete(qualifiedName(record));
     this.#put(record);
   }
 
@@ -104,9 +115,10 @@ export class ShapeLedger {
     return named?.tableId === record.tableId ? null : named;
   }
 
-  forget(): void {
-    this.#records.clear();
-    this.#ids.clear();
+  /** The connector begins anew. */
+  detach(): void {
+    for (const record of this.#records.values()) this.#former.set(qualifiedName(record), record);
+    for (const each of [this.#records, this.#ids]) each.clear();
   }
 
   async #write(client: Client, record: ShapeRecord): Promise<void> {
@@ -190,7 +202,7 @@ async function writeShape(client: Client, connectorId: string, record: ShapeReco
     "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers, displaced) " +
       "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_id) do update set " +
       "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns, " +
-      "key_numbers = excluded.key_numbers, displaced = excluded.displaced",
+      "key_numbers = excluded.key_numbers, displaced = excluded.displaced, is_former = false",
     [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns), key, displaced],
   );
 }

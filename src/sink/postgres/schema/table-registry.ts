@@ -188,7 +188,7 @@ export class TableRegistry {
   ): Promise<readonly (MigrationRefused | null)[]> {
     const asked = tables.map((table) => ({
       ...table,
-      known: this.catalog.shapeToFollow(table.relation),
+      known: this.catalog.shapeToCopyInto(table.relation) ?? this.catalog.shapeToFollow(table.relation),
       notNull: this.catalog.shapeOf(table.relation.id)?.notNull ?? null,
       isReplaced: this.ledger.isVoid(this.shapes.of(table.relation) ?? table.relation),
       occupying: this.renamer.occupyingTarget(table.relation),

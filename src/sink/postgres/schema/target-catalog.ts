@@ -41,14 +41,29 @@ export class TargetCatalog {
     return this.#shapes.get(id) ?? null;
   }
 
-  /**
-   * The shape that the table's target follows. A table that was dropped and made anew at the source has the target of the former one, and follows
-   * the types of that one's columns by their names. Null: nothing is known.
-   */
+  /** The shape that the table's target follows. Null: nothing is known. */
   shapeToFollow(relation: Relation): ShapeRecord | null {
+    return this.shapes.of(relation) ?? this.#ofFormer(relation);
+  }
+
+  /**
+   * The shape that the target of the relation's name follows, into which a copy of it goes. Null: it is another table's, or nothing is known.
+   */
+  shapeToCopyInto(relation: Relation): ShapeRecord | null {
     const own = this.shapes.of(relation);
-    const former = own === null ? this.shapes.named(relation) : null;
-    if (former === null || this.naming.isShared(relation) || this.shapeOf(former.tableId)) return own;
+    const isThere = own !== null && qualifiedName(own) === qualifiedName(relation);
+    return isThere ? own : this.#ofFormer(relation);
+  }
+
+  /**
+   * A table that was made, or got its name, in the place of one that was dropped at the source gets the target of that one, and follows the
+   * types of its columns by their names. So does each table where the connector has begun anew.
+   */
+  #ofFormer(relation: Relation): ShapeRecord | null {
+    const named = this.shapes.named(relation);
+    const isGone = named !== null && named.tableId !== relation.id && this.shapeOf(named.tableId) === null;
+    const former = isGone ? named : named === null ? this.shapes.former(relation) : null;
+    if (former === null || this.naming.isShared(relation)) return null;
     const columns = former.columns.flatMap((before) => {
       const same = relation.columns.find(({ name }) => name === before.name);
       return same && !before.isKept ? [{ ...before, number: same.number }] : [];

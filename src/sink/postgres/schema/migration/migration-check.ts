@@ -134,8 +134,10 @@ async function checkMigration(
   const isShared = naming.isShared(relation);
   const all = planMigration(table, known, relation, strategy);
   const changes = isShared ? changesOfShared(table, all) : all;
-  const fits = isReplaced && !isShared && fitsByName(table, relation, strategy);
-  const refused = fits ? [] : refusedChanges(strategy, changes);
+  const wanted = refusedChanges(strategy, changes);
+  // As `fitTable` does: otherwise the copy makes the changes.
+  const fits = wanted.length > 0 && isReplaced && !isShared && fitsByName(table, relation, strategy);
+  const refused = fits ? [] : wanted;
   // The rows of others that are in a shared target would not come back.
   if (isShared && refused.length > 0)
     return migrationRefused(target, refused, await migrationSql(client, target, refused, false));
