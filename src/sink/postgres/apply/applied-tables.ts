@@ -1,5 +1,6 @@
 // What the sink knows of the connector's tables while it applies their changes.
 
+import type { Client } from "pg";
 import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import type { TablesByName } from "../bookkeeping/replaced-tables.ts";
 import type { SetAsideTables } from "../bookkeeping/set-aside-tables.ts";
@@ -15,6 +16,7 @@ export interface AppliedTables extends TablesByName {
   readonly incomplete: IncompleteRows;
   readonly touched: TouchedKeys;
   readonly histories: Histories;
+  inTransaction<T>(client: Client, action: () => Promise<T>): Promise<T>;
   /** Undoes changes of this knowledge when the transaction is rolled back. */
   readonly undo: UndoLog;
 }

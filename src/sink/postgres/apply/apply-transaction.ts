@@ -231,14 +231,17 @@ export class ApplyTransaction {
     if (!this.makesCopies) throw ofMismatch(refusal, relation);
     await this.giveUp(client);
     // The rollback has undone earlier migrations, so the SQL is written for the table as it is now.
-    const [now] = await this.tables.registry.checkMigrations(client, [
-      { relation, nullColumn: refusal.column, reported: refusal.commands },
-    ]);
-    const ofHistory = now ?? (await this.tables.histories.check(client, relation));
+    const { registry, histories, setAside } = this.tables;
+    const asked = { relation, nullColumn: refusal.column, reported: refusal.commands };
+    const [now] = await registry.checkMigrations(client, [asked]);
+    const ofHistory = await histories.check(client, relation);
+    const isOfHistory = ofHistory !== null || refusal instanceof HistoryRefused;
     // Nobody could tell when it can go on.
-    if (ofHistory === null && refusal instanceof HistoryRefused) throw error;
-    if (now === null) this.tables.histories.refuses(relation);
-    await this.tables.setAside.add(client, relation, ofHistory ?? refusal, since);
+    if (isOfHistory && (now ?? ofHistory) === null) throw error;
+    // It misses changes until the table is copied again. Of a table that is set aside already, nothing but its history takes rows.
+    if (isOfHistory || setAside.has(relation.id))
+      await this.tables.inTransaction(client, () => histories.interrupt(client, relation));
+    await setAside.add(client, relation, now ?? ofHistory ?? refusal, since);
   }
 
   /** Skips the changes of a table that the source has dropped: nothing could repair it, and it must not stop the others. */
@@ -284,19 +287,17 @@ export class ApplyTransaction {
     };
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.#prepared(client, relation, at),
-      histories: this.tables.histories.inBatch(client, this.form),
+      histories: this.tables.histories.inBatch(client, this.form, lsn(batch.transactions.commitLsn[0]!)),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
-      isSkipped: (relation) =>
-        this.#skipped.has(relation.id) ||
-        this.tables.setAside.has(relation.id) ||
-        isReplaced(relation, this.tables),
-      isSetAside: (relation) =>
-        this.tables.setAside.has(relation.id) &&
-        !this.#skipped.has(relation.id) &&
-        !isReplaced(relation, this.tables),
+      isSkipped: (relation) => this.#isLeftOut(relation) || this.tables.setAside.has(relation.id),
+      isSetAside: (relation) => this.tables.setAside.has(relation.id) && !this.#isLeftOut(relation),
       incomplete: this.tables.incomplete,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });
+  }
+
+  #isLeftOut(relation: Relation): boolean {
+    return this.#skipped.has(relation.id) || isReplaced(relation, this.tables);
   }
 
   /** Errors name the table. */

@@ -38,10 +38,14 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
   return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
 }
 
+/** Throws RowsMissing where nothing identifies the row of change `i`. */
+export function requireIdentified(table: PreparedTable, batch: ChangeBatch, i: number): void {
+  if (table.key.length === 0 && !isOldWhole(batch, i, table.relation)) throw rowUnidentified(table);
+}
+
 /**
  * A missing row of a table without a key is a warning. Throws RowsMissing where only a copy can help:
  * - the row is to move to another key, is missing, and the source did not send all of its values;
- * - nothing identifies the row;
  * - the stream has not passed the point of a merged copy yet, the copy does not have the row under its new key, and incomplete rows are not
  *   recorded. Under its old key there may be another row of the copy by now, and its values must not stand for those that were not sent.
  */
@@ -52,7 +56,6 @@ export async function applySingle(
   i: number,
 ): Promise<void> {
   const isWhole = isOldWhole(batch, i, table.relation);
-  if (table.key.length === 0 && !isWhole) throw rowUnidentified(table);
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
   const body = copyBody(session.form);
   if (table.isWide) body.add(old);

@@ -60,8 +60,6 @@ export class Histories {
   /** Those of them that have a history: few, where there are thousands. */
   #asked: readonly TableShape[] = [];
   readonly #staging = new StagingNames();
-  /** OIDs of tables whose histories refuse rows. */
-  readonly #refusing = new Set<number>();
   readonly #prepared = new WeakMap<PreparedTable, PreparedHistory>();
   /** The latest time of the source that is known, in microseconds since 1970; 0: none is. */
   #timeUs = 0n;
@@ -128,9 +126,13 @@ export class Histories {
   }
 
   get #switchedOff(): readonly HistoryRecord[] {
-    return this.#ledger.all.filter(({ tableId, isBegun, isReconciled }) => {
+    return this.#ledger.all.filter(({ tableId, asked, isBegun, isReconciled }) => {
       const relation = this.#present.get(tableId)?.relation;
-      return (isBegun || isReconciled) && (relation === undefined || !this.isAsked(relation));
+      // What the stream has still to bring of a table that was dropped belongs to its history.
+      const isWanted = relation
+        ? this.isAsked(relation)
+        : this.rules.asked(asked.schema, asked.name) === true;
+      return (isBegun || isReconciled) && !isWanted;
     });
   }
 
@@ -144,21 +146,19 @@ export class Histories {
     return [...new Map(names.map((name) => [sqlName(name), name])).values()];
   }
 
-  /** For one batch, in the open transaction. */
-  inBatch(client: Client, form: TupleForm): BatchHistories {
+  /** For one batch, in the open transaction. `at`: its first commit. */
+  inBatch(client: Client, form: TupleForm, at: Lsn): BatchHistories {
     return {
       ofTable: async (table) => {
         if (!this.#takesChanges(table.relation)) return null;
         const known = this.#prepared.get(table);
         if (known) return known;
-        const prepared = await this.#prepare(client, table.relation, form);
+        const prepared = await this.#prepare(client, table.relation, form, at);
         if (prepared) this.#prepared.set(table, prepared);
         return prepared;
       },
       ofSkipped: async (relation) =>
-        this.#takesChanges(relation) && !this.#refusing.has(relation.id)
-          ? await this.#prepare(client, relation, form, false)
-          : null,
+        this.#takesChanges(relation) ? await this.#prepare(client, relation, form, at, false) : null,
     };
   }
 
@@ -167,20 +167,20 @@ export class Histories {
     client: Client,
     relation: Relation,
     form: TupleForm,
+    at: Lsn,
     isApplied = true,
   ): Promise<PreparedHistory | null> {
-    const record = await this.#fitted(client, relation);
+    const isBegun = this.#ledger.of(relation.id)?.isBegun === true;
+    let record = await this.#fitted(client, relation);
     if (!record.isBegun) return null;
-    const table = isApplied ? await readTargetTable(client, this.naming.target(relation)) : null;
+    // It begins without a comparison.
+    if (!isBegun) record = await this.#inOrder(client, relation, record, at);
+    const table = await readTargetTable(client, this.naming.target(relation));
     const history = await readTargetTable(client, record.history);
     if (!history) throw new Error("a history is not there after it was made");
-    const staging = `${this.#staging.of(record.history, relation)}_history${table ? "" : "_alone"}`;
-    return prepareHistory({ relation, table, history, followed: record.columns, form, staging });
-  }
-
-  /** The history cannot take rows until the table is copied again. */
-  refuses({ id }: Relation): void {
-    this.#refusing.add(id);
+    const staging = `${this.#staging.of(record.history, relation)}_history${isApplied ? "" : "_alone"}`;
+    const { columns: followed } = record;
+    return prepareHistory({ relation, table, isApplied, history, followed, form, staging });
   }
 
   /** From its beginning on, a history takes every change of the stream. Without copies it begins with the first one. */
@@ -211,7 +211,6 @@ export class Histories {
 
   /** A copy of the table, or of rows of it, is durable. */
   copied({ id }: Relation, isBehind: boolean): void {
-    this.#refusing.delete(id);
     if (isBehind) this.#ledger.copied(id);
   }
 
@@ -238,12 +237,7 @@ export class Histories {
     const name = qualifiedName(relation);
     this.rules.warn("history", `The history of ${name} is compared with its rows. The stream waits.`);
     try {
-      let record = await this.#fitted(client, relation);
-      if (await isAheadOf(client, record.history, at)) {
-        await this.#fit.setAside(client, record);
-        record = await this.#fitted(client, relation);
-        this.rules.warn("histories", beginsAnew(name, record.history, at));
-      }
+      const record = await this.#inOrder(client, relation, await this.#fitted(client, relation), at);
       const table = await readTargetTable(client, this.naming.target(relation));
       if (!table) throw new Error("the table of a history is not there");
       const { history, key } = record;
@@ -258,6 +252,15 @@ export class Histories {
   /** Takes note of a time of the source's clock, in microseconds since 1970. The latest one counts. */
   sawTime(timeUs: bigint): void {
     if (timeUs > this.#timeUs) this.#timeUs = timeUs;
+  }
+
+  /** Where the history has changes from behind `at`, a new one takes its place. */
+  async #inOrder(client: Client, relation: Relation, record: HistoryRecord, at: Lsn): Promise<HistoryRecord> {
+    if (!(await isAheadOf(client, record.history, at))) return record;
+    await this.#fit.setAside(client, record);
+    const anew = await this.#fitted(client, relation);
+    this.rules.warn("histories", beginsAnew(qualifiedName(relation), anew.history, at));
+    return anew;
   }
 
   async #fitted(client: Client, relation: Relation): Promise<HistoryRecord> {

@@ -51,11 +51,27 @@ function columnRepairs(table: TargetTable, { name, followed, wanted }: CheckedHi
     const isTaken = (other: string) => other === name.name;
     return [`${alter} rename to ${escapeIdentifier(nameBefore(name.name, isTaken))}`];
   }
+  const others = table.columns.filter((column) => !historyColumnNames.includes(column.name));
+  const lost = followed.filter(
+    ({ number, name: column, isKept }) =>
+      !isKept &&
+      wanted.some((one) => (number > 0 ? one.number === number : one.name === column)) &&
+      !columns.some((one) => one.name === column),
+  );
+  const restored = lost.map(({ name: column, type }) => {
+    const strangers = others.filter(
+      (one) => one.typeName === type && !followed.some((known) => known.name === one.name),
+    );
+    const [stranger] = strangers;
+    return stranger && strangers.length === 1
+      ? `${alter} rename column ${escapeIdentifier(stranger.name)} to ${escapeIdentifier(column)}`
+      : `${alter} add column ${escapeIdentifier(column)} ${type}`;
+  });
+  if (restored.length > 0) return restored;
   const retyped = planHistory(columns, followed, wanted).altered.map(({ name: column, type }) => {
     const quoted = escapeIdentifier(column);
     return `${alter} alter column ${quoted} type ${type} using ${quoted}::${type}`;
   });
-  const others = table.columns.filter((column) => !historyColumnNames.includes(column.name));
   const demanding = others.flatMap((column) => {
     const quoted = `alter column ${escapeIdentifier(column.name)}`;
     if (column.generated) return [`${alter} ${quoted} drop expression`];

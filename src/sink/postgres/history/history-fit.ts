@@ -50,7 +50,7 @@ export class HistoryFit {
       versions: key.length === 0 ? null : versionsName(target),
       columns: followedBehind(known?.columns ?? [], wanted, []),
       key,
-      isBegun: known?.isBegun ?? followed.isBegun,
+      isBegun: known?.isBegun === true || followed.isBegun,
       isReconciled: known?.isReconciled ?? false,
     };
     const current = there?.columns.map((column) => ({ name: column.name, type: column.typeName })) ?? [];

@@ -73,7 +73,8 @@ export class HistoryRows {
     const sent = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
     const old = isWhole || before === null ? sent : before;
     const unknown = old === sent ? history.outsideKey : unchangedColumns(old.bytes, old.start);
-    const missing = isWhole ? [] : unknown;
+    // Without a key nothing tells which row it was: what was sent is all that there is of it.
+    const missing = isWhole || history.key.length === 0 ? [] : unknown;
     if (missing.length === 0) this.#whole(i, "d", old);
     else this.#partial(i, "d", old, missing, 0);
   }

@@ -155,8 +155,9 @@ function fillSql(history: PreparedHistory, { number, op, missing }: StagedGroup,
 }
 
 function keyMatch({ key, columns }: PreparedHistory, of: string, staged: string): string {
-  return columns
+  const matches = columns
     .filter(({ at }) => key.includes(at))
-    .map(({ at, name, indexed }) => equalSql(indexed, `${of}.${escapeIdentifier(name)}`, `${staged}.c${at}`))
-    .join(" and ");
+    .map(({ at, name, indexed }) => equalSql(indexed, `${of}.${escapeIdentifier(name)}`, `${staged}.c${at}`));
+  // Without a key nothing tells which row it was.
+  return matches.join(" and ") || "false";
 }

@@ -42,8 +42,10 @@ export interface PreparedHistoryColumn {
 
 export interface HistoryParts {
   readonly relation: Relation;
-  /** Null: the changes are from before the table's copy, and it has another shape maybe. */
+  /** Null: there is none. */
   readonly table: TargetTable | null;
+  /** The table has the rows that the changes are of. Otherwise they are from before its copy. */
+  readonly isApplied: boolean;
   readonly history: TargetTable;
   readonly followed: readonly FollowedHistoryColumn[];
   readonly form: TupleForm;
@@ -52,7 +54,7 @@ export interface HistoryParts {
 
 /** Throws `stream_form_changed` if the history cannot take the relation's rows in the stream's form. */
 export function prepareHistory(parts: HistoryParts): PreparedHistory {
-  const { relation, table, history, form, staging } = parts;
+  const { relation, table, isApplied, history, form, staging } = parts;
   const stored = new Map(history.columns.map((column) => [column.name, column]));
   const index = table ? keyIndexOf(table, relation) : undefined;
   const columns = relation.columns.flatMap((column, at): readonly PreparedHistoryColumn[] => {
@@ -73,7 +75,7 @@ export function prepareHistory(parts: HistoryParts): PreparedHistory {
     columns,
     key: relation.key,
     outsideKey: kept.filter((at) => !relation.key.includes(at)),
-    rows: table?.ownRows ?? null,
+    rows: (isApplied && table?.ownRows) || null,
     staging,
     ofTuple: (tuple) => (areAll ? tuple : projectTuple(tuple, kept)),
   };

@@ -33,7 +33,15 @@ async function historyAt(client: Client, of: Relation, name: string) {
     type: column.typeName,
     sourceType: column.typeName,
   }));
-  return prepareHistory({ relation: of, table: null, history, followed, form: "text", staging: "staged" });
+  return prepareHistory({
+    relation: of,
+    table: null,
+    isApplied: false,
+    history,
+    followed,
+    form: "text",
+    staging: "staged",
+  });
 }
 
 /** Where `latter`'s history takes the name of `former`'s, as `HistoryFit` does it. */
