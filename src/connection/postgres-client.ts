@@ -258,19 +258,21 @@ async function requireSettings(client: Client, side: PostgresSide): Promise<void
   const timer = setTimeout(destroyClient, connectTimeoutMs, client);
   const { rows } = await client.query<{ settings: string }>(sql).finally(() => clearTimeout(timer));
   if (rows[0]?.settings === "off") return;
-  const text = `A connection pooler drops the settings that a session starts with. ${notToPooler}`;
-  throw new MillraceError(`${side}_unreachable`, text);
+  const text = "A connection pooler drops the settings that a session starts with.";
+  throw new MillraceError(`${side}_unreachable`, `${text} ${notToPooler}`);
 }
 
 /** Settings in the startup packet apply from the first byte, also on a walsender. */
 function startupOptions(connection: PostgresConnection, purpose: ConnectionPurpose): string {
   const interactive = purpose === "validation" || purpose === "catalog";
   const copies = purpose === "snapshot" || purpose === "copy";
+  // The creation of a slot waits for transactions, by locks. How long is bounded there.
+  const lockSeconds = purpose === "replication" ? 0 : (connection.operation_lock_timeout_seconds ?? 0);
   const settings = {
     ...sessionSettings,
     statement_timeout: String(interactive ? interactiveStatementTimeoutMs : 0),
     idle_session_timeout: String(copies ? idleCopySessionMs : 0),
-    lock_timeout: String((connection.operation_lock_timeout_seconds ?? 0) * 1000),
+    lock_timeout: String(lockSeconds * 1000),
   };
   return Object.entries(settings)
     .map(([name, value]) => `-c ${name}=${value}`)

@@ -54,6 +54,17 @@ function connectionTo(server: PostgresServer, change: Partial<PostgresConnection
 
 const signal = () => AbortSignal.timeout(20_000);
 
+test("a walsender waits for transactions however short operation_lock_timeout_seconds is", async () => {
+  const connection = connectionTo(plain, { operation_lock_timeout_seconds: 3 });
+  const timeouts: unknown[] = [];
+  for (const purpose of ["control", "replication"] as const) {
+    const client = await connectPostgres(connection, purpose, signal(), "source");
+    timeouts.push((await client.query("show lock_timeout")).rows[0].lock_timeout);
+    await closeClient(client);
+  }
+  expect(timeouts).toEqual(["3s", "0"]);
+});
+
 /** Whether the connection uses TLS, or the error's code. */
 async function attempt(connection: PostgresConnection): Promise<boolean | string> {
   try {

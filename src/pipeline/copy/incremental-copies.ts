@@ -4,12 +4,26 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { concurrently, itemsOf } from "../../concurrency/concurrently.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { UnreadableTables } from "../unreadable-tables.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { copyChunks, finishCopy, type StartedTable, startCopy, tellersOf } from "./copy-table.ts";
+
+const pointErrors: ReadonlySet<ErrorCode> = new Set([
+  "slot_creation_blocked",
+  "slots_exhausted",
+  "walsenders_exhausted",
+]);
+
+/** The error, if no point can be had for now, as its slot or connection is in use elsewhere; otherwise null. */
+export function pointMissing(error: unknown): MillraceError | null {
+  const failure = toMillraceError(error);
+  return pointErrors.has(failure.code) ? failure : null;
+}
 
 export interface BegunCopy {
   readonly table: TableShape;
@@ -71,9 +85,11 @@ export class IncrementalCopies {
     this.#end(table);
   }
 
-  failed({ table }: BegunCopy): void {
+  /** `missing`: no point can be had now, also not while the stream waits, so that the table is tried again later; null: for another reason. */
+  failed({ table }: BegunCopy, missing: MillraceError | null): void {
     this.states.gaveUp(table);
-    this.#failed.add(table.relation.id);
+    if (missing) this.unreadable.failed(table, missing);
+    else this.#failed.add(table.relation.id);
     this.#end(table);
   }
 
@@ -105,15 +121,18 @@ export async function makeIncrementalCopies(
   const end = () => copies.abort.abort(signal.reason);
   signal.addEventListener("abort", end, { once: true });
   try {
-    const copying = copyAll(environment, copies, begun, copyLacking, signal);
-    const made = await copying.catch(() => new Set<BegunCopy>());
+    const made = new Set<BegunCopy>();
+    const missing = await copyAll(environment, copies, begun, made, copyLacking, signal).then(
+      () => null,
+      pointMissing,
+    );
     signal.throwIfAborted();
     const failed = begun.filter((each) => !made.has(each));
     if (failed.length === 0) return;
     await environment.betweenBatches(async () => {
       for (const each of failed) {
         await each.copy[Symbol.asyncDispose]();
-        copies.failed(each);
+        copies.failed(each, missing);
       }
       await copyLacking();
     }, signal);
@@ -123,16 +142,16 @@ export async function makeIncrementalCopies(
   }
 }
 
-/** Returns the copies that were made. */
+/** Adds the copies to `made` that were made. */
 async function copyAll(
   environment: CopyEnvironment,
   copies: IncrementalCopies,
   begun: readonly BegunCopy[],
+  made: Set<BegunCopy>,
   copyLacking: () => Promise<unknown>,
   signal: AbortSignal,
-): Promise<ReadonlySet<BegunCopy>> {
+): Promise<void> {
   const { source, parallel } = environment;
-  const made = new Set<BegunCopy>();
   const before = await passedPoint(environment, signal);
   const started: { readonly each: BegunCopy; readonly of: StartedTable }[] = [];
   await concurrently(parallel, itemsOf(begun, signal), async (each) => {
@@ -144,7 +163,7 @@ async function copyAll(
     }
   });
   signal.throwIfAborted();
-  if (started.length === 0) return made;
+  if (started.length === 0) return;
   await using points = await pointsFromNow(environment, signal);
   await concurrently(parallel, itemsOf(started, signal), async ({ each, of }) => {
     copies.states.began(of.table);
@@ -159,5 +178,4 @@ async function copyAll(
     made.add(each);
     copies.made(of.table);
   });
-  return made;
 }

@@ -4,8 +4,7 @@
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
 import type { IncompleteRows, PreparedTables, Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
@@ -24,7 +23,7 @@ import { type CopyEnvironment, copyEnvironment, renewal, waitingStream } from ".
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { countedStates } from "./counted-states.ts";
-import { type BegunCopy, IncrementalCopies } from "./incremental-copies.ts";
+import { type BegunCopy, IncrementalCopies, pointMissing } from "./incremental-copies.ts";
 
 export interface MissingCopiesRequest {
   readonly source: Source;
@@ -43,13 +42,6 @@ export interface MissingCopiesRequest {
   /** Finish the current chunks and begin no others. */
   readonly stop: AbortSignal;
 }
-
-/** Errors of a point whose slot or connection is in use elsewhere for now. */
-const pointMissing: ReadonlySet<ErrorCode> = new Set([
-  "slot_creation_blocked",
-  "slots_exhausted",
-  "walsenders_exhausted",
-]);
 
 /** Without a stream, the run fails after this many failures of one table. */
 const maxAttempts = 5;
@@ -175,9 +167,9 @@ export class MissingCopies implements Disposable {
     try {
       await this.make(tables, prepared, "runs");
     } catch (error) {
-      const failure = toMillraceError(error);
+      const failure = pointMissing(error);
       // Incomplete rows must be copied before the stream goes on.
-      if (!pointMissing.has(failure.code) || prepared.incomplete?.length) throw error;
+      if (failure === null || prepared.incomplete?.length) throw error;
       const lacking = prepared.missing.filter((table) => !this.incremental.isUnderWay(table));
       for (const table of lacking) this.unreadable.failed(table, failure);
       await this.prepare(tables);

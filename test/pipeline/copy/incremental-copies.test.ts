@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import type { TableShape } from "../../../src/change/relation.ts";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import type { CopyEnvironment } from "../../../src/pipeline/copy/copy-environment.ts";
 import {
   type BegunCopy,
@@ -21,7 +22,7 @@ class Rig implements Disposable {
   readonly log: string[] = [];
   readonly source = new MemorySource();
   readonly phases: string[] = [];
-  readonly #unreadable = new UnreadableTables();
+  readonly unreadable = new UnreadableTables();
   readonly copies: IncrementalCopies;
   readonly environment: CopyEnvironment;
   /** What was asked to be copied while the stream waits. */
@@ -32,7 +33,7 @@ class Rig implements Disposable {
       reportMeanwhile: (phase: object, { kind }: { kind: string }) =>
         void this.phases.push(`${"table" in phase ? phase.table : ""} ${kind}`),
     };
-    this.copies = new IncrementalCopies(unwatchedStates, reporter, this.#unreadable);
+    this.copies = new IncrementalCopies(unwatchedStates, reporter, this.unreadable);
     this.environment = copyEnvironment(this.source, {}, runningStream(this.log));
   }
 
@@ -46,7 +47,7 @@ class Rig implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#unreadable[Symbol.dispose]();
+    this.unreadable[Symbol.dispose]();
   }
 }
 
@@ -105,6 +106,18 @@ test("where no point can be had, all of them are copied again while the stream w
   await rig.make(begun);
   expect(rig.again).toBe(1);
   expect(begun.map(({ table }) => rig.copies.takeFailed(table))).toEqual([true, true]);
+});
+
+test("where the source has no slot for a point, the stream waits for none of them: they are tried again later", async () => {
+  using rig = new Rig();
+  const begun = [rig.begun("a"), rig.begun("b")];
+  rig.copies.begin(begun);
+  const blocked = new MillraceError("slot_creation_blocked", "A transaction is open.");
+  rig.source.snapshotPoint = () => Promise.reject(blocked);
+  await rig.make(begun);
+  expect(rig.again).toBe(1);
+  expect(begun.map(({ table }) => rig.copies.takeFailed(table))).toEqual([false, false]);
+  expect(begun.map(({ table }) => rig.unreadable.waitingFor(table))).toEqual([blocked, blocked]);
 });
 
 test("what ends while the stream waits for the failed ends the run", async () => {

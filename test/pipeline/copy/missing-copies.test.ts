@@ -179,7 +179,7 @@ test("one that failed beside the stream is made while it waits, once", async () 
   await copies.make(...(await rig.prepare()), "runs");
   const [first] = begun;
   await first!.copy[Symbol.asyncDispose]();
-  copies.incremental.failed(first!);
+  copies.incremental.failed(first!, null);
   await copies.make(...(await rig.prepare()), "runs");
   expect(begun).toHaveLength(1);
   expect(rig.held).toEqual({ a: [1] });

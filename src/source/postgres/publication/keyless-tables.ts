@@ -6,8 +6,9 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SourceState } from "../../source-state.ts";
 
 /**
- * The table's shape among `tables`; undefined: the table is gone. The first time that a table is unknown, this throws
- * `table_changed`, so that the next run reads the catalog again. A table that is unknown even then is gone.
+ * The table's shape among `tables`; undefined: the table is gone, or a partition whose rows come as its root's. The first time that a table is
+ * unknown, this throws `table_changed`, so that the next run reads the catalog again. One that is unknown even then stays so: it may be announced
+ * in each run.
  */
 export function findShape(
   tables: readonly TableShape[],
@@ -16,11 +17,8 @@ export function findShape(
 ): TableShape | undefined {
   const shape = tables.find(({ relation }) => relation.id === oid);
   const key = `unknown table ${oid}`;
-  const wasUnknown = state.get(key) !== undefined;
-  if (shape || wasUnknown) {
-    state.set(key, null);
-    return shape;
-  }
+  if (shape) state.set(key, null);
+  if (shape || state.get(key) !== undefined) return shape;
   state.set(key, "looked for");
   throw new MillraceError("table_changed", "A table has come that the catalog has to tell more of.");
 }

@@ -2,6 +2,8 @@
 // `c` and pg_attribute `a`.
 // https://www.postgresql.org/docs/current/catalog-pg-attribute.html (atthasmissing, attmissingval)
 
+import { leavesOf } from "./partition-leaves.ts";
+
 /**
  * Joined to `c` and `a`. A partitioned table has no rows and no such value: its leaves have it, under the same column
  * name but other numbers. `offset 0` reads each leaf by itself: otherwise all columns of the database are read for each
@@ -9,17 +11,17 @@
  */
 export const leafValuesJoin = `
 left join lateral (
-  select leaf.attname as name, array_agg(leaf.xmin::text) as versions,
-    count(*) = (select count(*) from pg_partition_tree(c.oid) where isleaf) as is_in_all,
-    case when min(array_to_string(leaf.attmissingval, '')) = max(array_to_string(leaf.attmissingval, ''))
-      then min(array_to_string(leaf.attmissingval, '')) end as value
-  from pg_partition_tree(c.oid) tree
+  select added.attname as name, array_agg(added.xmin::text) as versions,
+    count(*) = (select count(*) from ${leavesOf("c.oid")}) as is_in_all,
+    case when min(array_to_string(added.attmissingval, '')) = max(array_to_string(added.attmissingval, ''))
+      then min(array_to_string(added.attmissingval, '')) end as value
+  from ${leavesOf("c.oid")}
   cross join lateral (
     select attname, xmin, attmissingval from pg_attribute
-    where attrelid = tree.relid and attnum > 0 and atthasmissing offset 0
-  ) leaf
-  where c.relkind = 'p' and tree.isleaf
-  group by leaf.attname
+    where attrelid = leaf.relid and attnum > 0 and atthasmissing offset 0
+  ) added
+  where c.relkind = 'p'
+  group by added.attname
 ) leaf_value on leaf_value.name = a.attname`;
 
 /**

@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { UsedColumn, UsedFunction } from "../../../change/relation.ts";
 import { columnLocaleSql, databaseLocaleSql } from "../../../connection/column-locale.ts";
 import { columnsRead } from "../../../connection/columns-read.ts";
+import { leavesOf } from "./partition-leaves.ts";
 
 export interface GeneratedFacts {
   readonly tableId: number;
@@ -51,7 +52,7 @@ select a.attrelid::int8::float8 as "tableId", a.attnum as number, a.attgenerated
     where p.refclassid not in ('pg_proc'::regclass, 'pg_type'::regclass) and not ${isOfExtension}
       and not (p.refclassid = 'pg_class'::regclass and p.refobjid = a.attrelid)
   ) or pg_get_expr(d.adbin, d.adrelid) ~ '\\mtableoid\\M' or exists (
-    select from pg_partition_tree(a.attrelid) leaf
+    select from ${leavesOf("a.attrelid")}
     join pg_attribute la on la.attrelid = leaf.relid and la.attname = a.attname
     left join pg_attrdef ld on ld.adrelid = la.attrelid and ld.adnum = la.attnum
     where pg_get_expr(ld.adbin, ld.adrelid) is distinct from pg_get_expr(d.adbin, d.adrelid)

@@ -18,6 +18,7 @@ import { partsOf } from "../catalog/type-parts.ts";
 import { replicaIdentityOf } from "../publication/replica-identity.ts";
 import { addedValueSql, hasAddedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnFacts } from "./column-changes.ts";
+import { leavesOf } from "./partition-leaves.ts";
 import { transformedRelation } from "./row-transform.ts";
 
 /** A shape, and the facts by which a change without an event is noticed. */
@@ -91,7 +92,7 @@ export const isBookkeeping =
  * with a join whose order the planner chooses, all of pg_class would be read for each table.
  */
 const leavesSql = `(
-    select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
+    select c.oid where c.relkind = 'r' union all select relid from ${leavesOf("c.oid")} where c.relkind = 'p'
   ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
 
 /** Of a column: no row has null. From version 18 on older rows may have it, as long as the constraint is NOT VALID. */
