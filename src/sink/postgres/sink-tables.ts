@@ -18,12 +18,13 @@ import { IncompleteRows } from "./bookkeeping/incomplete-rows.ts";
 import { type MigrationCheck, SetAsideTables, withoutCopies } from "./bookkeeping/set-aside-tables.ts";
 import { isFollowed, isRecorded, ShapeLedger, type ShapeRecord } from "./bookkeeping/shape-ledger.ts";
 import { claimTargets } from "./bookkeeping/table-claims.ts";
-import { areUnloggedRowsThere, findUnlogged, recordWitness } from "./bookkeeping/unlogged-tables.ts";
+import { voidLost } from "./bookkeeping/unlogged-tables.ts";
 import { InterruptedCopies } from "./copy/interrupted-copies.ts";
 import { TouchedKeys } from "./copy/touched-keys.ts";
 import { awaitedByHistories, dueHistories, requireUnmerged } from "./history/due-histories.ts";
 import { Histories, type HistoryAsked } from "./history/histories.ts";
 import { MigrationRefused } from "./refusals/migration-refused.ts";
+import { isAllowed } from "./schema/migration/table-migration.ts";
 import { TableRegistry } from "./schema/table-registry.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 import type { SinkPace } from "./sink-pace.ts";
@@ -35,6 +36,7 @@ export class SinkTables implements AppliedTables {
   readonly undo = new UndoLog();
   readonly ledger: CopyLedger;
   readonly shapes: ShapeLedger;
+  readonly mayAlterTypes: boolean;
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
   readonly records: CopyRecords;
@@ -60,8 +62,8 @@ export class SinkTables implements AppliedTables {
     this.shapes = new ShapeLedger(connectorId, this.undo);
     this.touched = new TouchedKeys(connectorId, this.shapes);
     this.interrupted = new InterruptedCopies(connectorId, this.records, this.touched, pace.copyRetentionMs);
-    const { allowed, disable_all } = config.migration_strategy;
-    const alter = !disable_all && allowed.includes("Datatype");
+    const alter = isAllowed(config.migration_strategy, "Datatype");
+    this.mayAlterTypes = alter;
     const warn = (topic: string) => (reason: string | null) => events.warning(topic, reason);
     const types = new TypeMaker(connectorId, { alter, rename: makesCopies }, warn("types"));
     this.registry = new TableRegistry(
@@ -141,7 +143,12 @@ export class SinkTables implements AppliedTables {
     const { catalog, computed } = this.registry;
     const isThere = (relation: Relation) => catalog.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
-    await this.#voidLost(client, tables);
+    const current = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
+    await voidLost(client, this.context.connectorId, current, async (place) => {
+      const { relation } = tables[place]!;
+      await this.interrupted.drop(client, relation.id);
+      await this.ledger.voidOf(client, relation);
+    });
     await this.incomplete.voidAltered(client, tables);
     await this.ledger.updateIdentities(client, tables);
     const missing = await this.#vacateNames(
@@ -200,19 +207,6 @@ export class SinkTables implements AppliedTables {
   #awaitIncomplete(at: Lsn): void {
     const awaited = this.incomplete.awaited(at);
     if (awaited !== null) this.context.events.awaits(awaited);
-  }
-
-  /** Rows of unlogged tables are gone with a crash of the sink's server: the next copies bring them. */
-  async #voidLost(client: Client, tables: readonly TableShape[]): Promise<void> {
-    const targets = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
-    const unlogged = await findUnlogged(client, targets);
-    const { connectorId } = this.context;
-    if (unlogged.length === 0 || (await areUnloggedRowsThere(client, connectorId))) return;
-    for (const { relation } of unlogged.map((place) => tables[place]!)) {
-      await this.interrupted.drop(client, relation.id);
-      await this.ledger.voidOf(client, relation);
-    }
-    await recordWitness(client, connectorId);
   }
 
   /** The shape that the target of the relation's name follows; null: it is another table's, or not known. */
@@ -278,11 +272,16 @@ export class SinkTables implements AppliedTables {
         refusals[i] ??= await this.histories.check(client, relation);
         const reported = this.setAside.commandsOf(relation);
         if (refusals[i] || reported === null) continue;
-        const refusal = await incompatibleTypeRefused(client, this.naming.target(relation), relation);
+        const refusal = await this.incompatible(client, relation);
         if (refusal?.commands.join() === reported.join()) refusals[i] = refusal;
       }
       return refusals;
     };
+  }
+
+  /** See `incompatibleTypeRefused`. */
+  incompatible(client: Client, relation: Relation): Promise<MigrationRefused | null> {
+    return incompatibleTypeRefused(client, this.naming.target(relation), relation, this.mayAlterTypes);
   }
 
   #warnOfFiring(): void {

@@ -13,26 +13,35 @@ join pg_class c on c.oid = to_regclass(wanted.name)
 where c.relpersistence = 'u' or c.relkind = 'p' and exists (
   select from pg_partition_tree(c.oid) leaf join pg_class l on l.oid = leaf.relid where l.relpersistence = 'u')`;
 
-/** Returns the indexes in `targets` of unlogged tables. */
-export async function findUnlogged(
+/**
+ * Calls `voidOf` with the indexes in `targets` of tables whose rows are gone with a crash of the sink's server: the next copies bring them. Durable
+ * on return.
+ */
+export async function voidLost(
   client: Client,
+  connectorId: string,
   targets: readonly TargetName[],
-): Promise<readonly number[]> {
+  voidOf: (place: number) => Promise<void>,
+): Promise<void> {
+  const unlogged = await findUnlogged(client, targets);
+  if (unlogged.length === 0 || (await areRowsThere(client, connectorId))) return;
+  for (const place of unlogged) await voidOf(place);
+  // As durable as the rows.
+  await client.query("insert into millrace.unlogged_witness values ($1) on conflict do nothing", [
+    connectorId,
+  ]);
+}
+
+/** Returns the indexes in `targets` of unlogged tables. */
+async function findUnlogged(client: Client, targets: readonly TargetName[]): Promise<readonly number[]> {
   const { rows } = await client.query<{ place: number }>(unloggedQuery, [targets.map(sqlName)]);
   return rows.map(({ place }) => place);
 }
 
 /** Whether the rows that earlier runs wrote to unlogged tables are still there. */
-export async function areUnloggedRowsThere(client: Client, connectorId: string): Promise<boolean> {
+async function areRowsThere(client: Client, connectorId: string): Promise<boolean> {
   const { rowCount } = await client.query("select from millrace.unlogged_witness where connector_id = $1", [
     connectorId,
   ]);
   return rowCount === 1;
-}
-
-/** Records the witness, as durable as the rows. Call it after the lost tables' copies were voided. */
-export async function recordWitness(client: Client, connectorId: string): Promise<void> {
-  await client.query("insert into millrace.unlogged_witness values ($1) on conflict do nothing", [
-    connectorId,
-  ]);
 }

@@ -11,7 +11,7 @@ import type { ApplySession } from "../apply-session.ts";
 import { describeDenial } from "../checks/privileges.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import type { SinkTables } from "../sink-tables.ts";
-import { incompatibleTypeRefused, isValueRefused } from "../types/incompatible-type.ts";
+import { isValueRefused } from "../types/incompatible-type.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { describeRefusedCopy } from "./refused-rows.ts";
 import { isTypeRefused, ofMismatch, withRemedy } from "./refused-table.ts";
@@ -83,7 +83,7 @@ export class CopyRefusals {
 
   async #refusalOf(client: Client, relation: Relation, error: unknown): Promise<MigrationRefused | null> {
     if (isValueRefused(error)) {
-      const refusal = await incompatibleTypeRefused(client, this.naming.target(relation), relation);
+      const refusal = await this.tables.incompatible(client, relation);
       if (refusal) return refusal;
     }
     const refusal = error instanceof MigrationRefused ? error : (refusedNull(error)?.refusal ?? null);

@@ -6,10 +6,11 @@ import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
-import { MigrationRefused } from "../refusals/migration-refused.ts";
+import { MigrationRefused, notAllowed } from "../refusals/migration-refused.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable } from "../schema/target-table.ts";
 import { isIncompatible, readExistingTypes } from "./existing-type.ts";
+import { alterations } from "./type-alterations.ts";
 
 /** Whether the server refused the form of a value, or the order of a range's bounds: `incompatibleTypeRefused` may find the reason. */
 export function isValueRefused(error: unknown): boolean {
@@ -17,11 +18,15 @@ export function isValueRefused(error: unknown): boolean {
   return state === sqlState.invalidTextRepresentation || state === sqlState.dataException;
 }
 
-/** After the sink has refused a row: the change that the target needs because columns have such a type. Null: no column has one. */
+/**
+ * After the sink has refused a row: the change that the target needs because columns have such a type. Null: no column has one. `mayAlter`: millrace
+ * adds what a type lacks.
+ */
 export async function incompatibleTypeRefused(
   client: Client,
   target: TargetName,
   relation: Relation,
+  mayAlter: boolean,
 ): Promise<MigrationRefused | null> {
   const table = await readTargetTable(client, target);
   const definitions = relation.columns.flatMap(({ typeDefinitions }) => typeDefinitions ?? []);
@@ -35,7 +40,15 @@ export async function incompatibleTypeRefused(
     });
     return isOfType && isAny;
   });
-  if (misfits.length === 0) return null;
+  if (misfits.length === 0) {
+    const lacking = mayAlter
+      ? []
+      : definitions.flatMap((definition) => {
+          const there = existing.get(qualifiedName(definition));
+          return there ? alterations(definition, { ...there, isOurs: true }, false) : [];
+        });
+    return lacking.length === 0 ? null : lackingRefused(target, [...new Set(lacking)]);
+  }
   const commands = misfits.map((column) => {
     const name = escapeIdentifier(column.name);
     return `alter table ${sqlName(target)} alter column ${name} type text using ${name}::text`;
@@ -44,6 +57,13 @@ export async function incompatibleTypeRefused(
   return new MigrationRefused(
     `Table ${qualifiedName(target)} at the sink has columns whose types differ from the source's types of the same name (${types}). ` +
       "millrace did not make them, or may not change them. Make them as the source's are, or keep the values as text.",
+    commands,
+  );
+}
+
+function lackingRefused(target: TargetName, commands: readonly string[]): MigrationRefused {
+  return new MigrationRefused(
+    `Types of columns of ${qualifiedName(target)} at the sink lack what the source's have by now. ${notAllowed}`,
     commands,
   );
 }

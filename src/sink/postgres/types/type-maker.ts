@@ -2,19 +2,19 @@
 // text.
 // https://www.postgresql.org/docs/current/sql-createtype.html
 
-import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import type { Client } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { EnumLabel, TypeDefinition } from "../../../change/type-definition.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { createSchemas } from "../schema/table-schema.ts";
-import { type EnumChange, type EnumRename, enumChanges } from "./enum-changes.ts";
+import { type EnumRename, enumChanges } from "./enum-changes.ts";
 import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { readKnownLabels, recordLabels, renamedSince } from "./known-labels.ts";
+import { alterations, areLabelsOurs } from "./type-alterations.ts";
 import { claimTypes, recordMade } from "./type-claims.ts";
 import { dropReplacedTypes, replaceTypes } from "./type-replacement.ts";
-import { createTypeSql, useSql } from "./type-sql.ts";
+import { createTypeSql } from "./type-sql.ts";
 
 /** Called with types, by qualified name, whose labels may have been renamed. `isFollowed`: the type is altered, so that its columns follow. */
 export type OnAmbiguousLabels = (
@@ -87,8 +87,8 @@ export class TypeMaker {
     for (const [key, definition] of this.may.alter ? wanted : []) {
       const there = existing.get(key);
       if (!there) continue;
-      for (const clause of alterations(definition, there, this.may.rename))
-        await this.#alter(client, definition, clause);
+      for (const sql of alterations(definition, there, this.may.rename))
+        await this.#alter(client, definition, sql);
     }
     await recordLabels(client, this.connectorId, wanted, known);
   }
@@ -149,8 +149,7 @@ export class TypeMaker {
     await client.query(`release savepoint ${savepoint}`);
   }
 
-  async #alter(client: Client, definition: TypeDefinition, clause: string): Promise<void> {
-    const sql = `alter ${definition.kind === "domain" ? "domain" : "type"} ${sqlName(definition)} ${clause}`;
+  async #alter(client: Client, definition: TypeDefinition, sql: string): Promise<void> {
     try {
       await client.query(sql);
     } catch (error) {
@@ -190,52 +189,6 @@ function areLabelsFollowed(
   const isMade = ({ from, to }: EnumRename) =>
     made.some((change) => change.kind === "rename" && change.from === from && change.to === to);
   return renamedSince(known, definition).every(isMade);
-}
-
-/** Whether a label that is renamed is renamed in rows of this connector alone. */
-function areLabelsOurs(existing: ExistingType | undefined): boolean {
-  return existing?.isOurs === true && !existing.isShared;
-}
-
-/** The clauses of ALTER TYPE or ALTER DOMAIN that make a type take the source's values. Types of others get only new labels. */
-function alterations(
-  definition: TypeDefinition,
-  existing: ExistingType,
-  mayRename: boolean,
-): readonly string[] {
-  switch (definition.kind) {
-    case "enum":
-      return enumChanges(definition.labels, existing.labels ?? [], areLabelsOurs(existing) && mayRename).map(
-        labelClause,
-      );
-    case "domain": {
-      // Earlier versions made domains with these. What they call runs as the sink's role, whoever has written it at the source.
-      const { isOurs, checks, notNull, hasDefault } = existing;
-      const drops = checks.map((check) => `drop constraint ${escapeIdentifier(check)}`);
-      if (notNull) drops.push("drop not null");
-      if (hasDefault) drops.push("drop default");
-      return isOurs ? drops : [];
-    }
-    case "composite": {
-      const { attributes } = definition;
-      if (!existing.isOurs || isIncompatible(definition, existing)) return [];
-      return attributes
-        .slice(existing.attributes.length)
-        .map(({ name, type }) => `add attribute ${escapeIdentifier(name)} ${useSql(type)}`);
-    }
-    case "range":
-      return [];
-    default:
-      return definition satisfies never;
-  }
-}
-
-function labelClause(change: EnumChange): string {
-  if (change.kind === "rename") {
-    return `rename value ${escapeLiteral(change.from)} to ${escapeLiteral(change.to)}`;
-  }
-  const place = change.before === null ? "" : ` before ${escapeLiteral(change.before)}`;
-  return `add value if not exists ${escapeLiteral(change.label)}${place}`;
 }
 
 function distinctTypes(relations: readonly Relation[]): Map<string, TypeDefinition> {

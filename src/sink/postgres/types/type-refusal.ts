@@ -10,16 +10,25 @@ import { isValueRefused } from "./incompatible-type.ts";
 
 /**
  * The next run reads the source's types and alters the sink's. If the value is refused again, it is from before the source altered its type, and
- * the table is copied again. Its history cannot take the value either, and is compared with that copy. Durable on return. In no transaction.
+ * the table is copied again. Its history cannot take the value either, and is compared with that copy. Where millrace may not alter types, the
+ * table is set aside. Durable on return. In no transaction.
  */
 export async function recordTypeRefusal(
   client: Client,
   connectorId: string,
   refused: RefusedRow,
-  tables: Pick<SinkTables, "histories" | "ledger" | "inTransaction">,
+  tables: Pick<
+    SinkTables,
+    "histories" | "ledger" | "inTransaction" | "setAside" | "mayAlterTypes" | "incompatible"
+  >,
 ): Promise<void> {
   if (!isForeignValue(refused)) return;
   const { relation, commitLsn } = refused;
+  const refusal = tables.mayAlterTypes ? null : await tables.incompatible(client, relation);
+  if (refusal) {
+    await tables.inTransaction(client, () => tables.histories.interrupt(client, relation));
+    return await tables.setAside.add(client, relation, refusal, commitLsn);
+  }
   if (await recordOnce(client, connectorId, relation, commitLsn)) return;
   await tables.inTransaction(client, async () => {
     await tables.histories.interrupt(client, relation);

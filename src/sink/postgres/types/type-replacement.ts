@@ -49,6 +49,7 @@ async function replaceType(
       `alter ${before.kind === "domain" ? "domain" : "type"} ${sqlName(definition)} rename to ${escapeIdentifier(aside.name)}`,
     );
     await recordMade(client, connectorId, aside);
+    await renameMultirange(client, before);
     await client.query(createTypeSql(definition));
     const [now] = (await readExistingTypes(client, [definition], connectorId)).values();
     // Two servers may print the same type differently.
@@ -61,6 +62,29 @@ async function replaceType(
   }
   await client.query(`rollback to savepoint ${savepoint}; release savepoint ${savepoint}`);
   return false;
+}
+
+/**
+ * A range's multirange type, and the functions that make values of it, keep their names where the range gets another one. They go with the range.
+ * https://www.postgresql.org/docs/current/rangetypes.html
+ */
+async function renameMultirange(client: Client, { oid }: ExistingType): Promise<void> {
+  const { rows } = await client.query<TypeKey & { readonly oid: number }>(
+    "select t.oid::int8::float8 as oid, n.nspname as schema, t.typname as name from pg_range r " +
+      "join pg_type t on t.oid = r.rngmultitypid join pg_namespace n on n.oid = t.typnamespace where r.rngtypid = $1",
+    [oid],
+  );
+  for (const multirange of rows) {
+    const aside = escapeIdentifier(`${replacedTypePrefix}${multirange.oid}`);
+    const { rows: functions } = await client.query<{ signature: string }>(
+      "select objid::regprocedure::text as signature from pg_depend where classid = 'pg_proc'::regclass " +
+        "and refclassid = 'pg_type'::regclass and refobjid = any ($1::oid[]) and deptype = 'i'",
+      [[oid, multirange.oid]],
+    );
+    for (const { signature } of functions)
+      await client.query(`alter function ${signature} rename to ${aside}`);
+    await client.query(`alter type ${sqlName(multirange)} rename to ${aside}`);
+  }
 }
 
 const asideQuery = `
