@@ -73,3 +73,41 @@ test("a table whose dropped column somebody uses at the sink waits alone, howeve
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("a table stops no other where somebody's index or constraint at the sink does not fit a column's other type", async () => {
+  await using pair = await streaming(
+    `create table p (id int primary key, status text, doc jsonb); insert into p values (1, 'open', '{"a": 1}');
+     create table c (id text primary key); create table r (id int primary key); create table u (id int); create type state as enum ('open', 'done')`,
+  );
+  await pair.sink(`create index "open" on p (id) where status = 'open'; create index doc on p using gin (doc);
+    alter table p add constraint known check (status in ('open', 'done'));
+    create table child (parent int references r (id))`);
+  await pair.source(
+    "alter table p alter status type state using status::state; insert into p values (2, 'done')",
+  );
+  await pair.source("alter table r alter id type text; insert into r values ('1')");
+  const told = async () =>
+    (
+      await pair.sink<{ sql: string }>("select unnest(commands) as sql from millrace.set_aside order by 1")
+    ).map(({ sql }) => sql);
+  const commands = [
+    "alter table public.child drop constraint child_parent_fkey",
+    "alter table public.p drop constraint known",
+    "drop index public.open",
+  ];
+  await waitFor("the commands", async () => (await told()).length >= commands.length);
+  expect(await told()).toEqual(commands);
+  // Whether they can be copied now is looked at every few seconds.
+  for (let id = 1; id <= 8; id++) {
+    await pair.source(`insert into u values (${id})`);
+    await waitFor("the other table", async () => (await pair.sink("select from u")).length === id);
+    await Bun.sleep(1_000);
+  }
+  for (const command of commands) await pair.sink(command);
+  await pair.expectEqual();
+  await pair.source("alter table p alter doc type text; insert into p values (3, 'open', 'x')");
+  await waitFor("the command", async () => (await told())[0] === "drop index public.doc");
+  await pair.sink("drop index doc");
+  await pair.expectEqual();
+  await pair.stop();
+});

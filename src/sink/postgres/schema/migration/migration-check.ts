@@ -36,6 +36,7 @@ import {
   migrationSql,
   nullRefused,
 } from "./migration-sql.ts";
+import { stillRebuilt } from "./rebuilt-objects.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges, type TableChange } from "./table-migration.ts";
 
@@ -153,7 +154,10 @@ async function checkMigration(
     : [...new Set([...differing.nulls, ...(isRefusing && nullColumn !== null ? [nullColumn] : [])])];
   const retypes = differing.types.map(retypeOf);
   const computed = [...drops, ...computedFrom(table, made, strategy)];
-  const dependents = await findDependents(client, table, [...made, ...retypes], computed);
+  const altered = [...made, ...retypes];
+  const dependents =
+    (await findDependents(client, table, altered, computed)) ??
+    (reported && (await stillRebuilt(client, table, altered, reported)));
   return await refusalOf(client, table, { refused, retypes, differing: { ...differing, nulls }, dependents });
 }
 

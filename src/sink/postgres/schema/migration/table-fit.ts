@@ -15,6 +15,7 @@ import type { TargetTable } from "../target-table.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { historyInTheWay, migrationRefused, migrationSql } from "./migration-sql.ts";
+import { withRebuilt } from "./rebuilt-objects.ts";
 import { changesOfOthers, changesOfShared } from "./shared-migration.ts";
 import { type FollowedShape, fitsByName, planMigration, refusedChanges } from "./table-migration.ts";
 
@@ -62,7 +63,10 @@ export async function fitTable(
   const areConverted = changes.some(({ kind }) => kind === "retype");
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   const made = changes.filter(({ kind }) => kind !== "add key");
-  for (const sql of await migrationSql(client, table.target, made, areReplaced)) await client.query(sql);
+  const statements = await migrationSql(client, table.target, made, areReplaced);
+  await withRebuilt(client, table, changes, async () => {
+    for (const sql of statements) await client.query(sql);
+  });
   return {
     isChanged: changes.length > 0 || isCleared,
     isKeyChanged: changes.some(({ kind }) => kind === "drop key" || kind === "add key"),
