@@ -111,3 +111,22 @@ test("a table stops no other where somebody's index or constraint at the sink do
   await pair.expectEqual();
   await pair.stop();
 });
+
+test.each([
+  ["is added", "alter table u add column note text default 'd'"],
+  ["is renamed", "alter table u rename remark to note"],
+])(
+  "a column %s to a name that somebody's own column has at the sink: no value of theirs stays",
+  async (_, sql) => {
+    await using pair = await streaming(
+      "create table u (id int primary key, remark text); insert into u values (1, 'one'), (9, 'nine')",
+    );
+    await pair.sink("alter table u add note text; update u set note = 'mine'");
+    await pair.source(`${sql}; insert into u values (2, 'two')`);
+    const rows = (side: "source" | "sink") => pair[side]("select id, note from u order by id");
+    await waitFor("the same notes", async () => Bun.deepEquals(await rows("sink"), await rows("source")));
+    await pair.source("update u set note = 'new' where id = 1");
+    await waitFor("the same notes", async () => Bun.deepEquals(await rows("sink"), await rows("source")));
+    await pair.stop();
+  },
+);

@@ -22,6 +22,7 @@ import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { holdsOldLabels } from "../types/old-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
+import { hasColumnOfOthers, hasLostColumn } from "./migration/columns-of-others.ts";
 import { inOrder } from "./migration/key-migration.ts";
 import { type CheckedTable, checkMigrations } from "./migration/migration-check.ts";
 import { conversionRefused } from "./migration/migration-sql.ts";
@@ -33,7 +34,6 @@ import {
   fitTable,
   isConversionRefused,
 } from "./migration/table-fit.ts";
-import { hasLostColumn } from "./migration/table-migration.ts";
 import { changesFromBefore, columnsGuessed, hasAllOf, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { StagingNames } from "./staging-names.ts";
 import { TableRenamer } from "./table-rename.ts";
@@ -255,9 +255,12 @@ export class TableRegistry {
     }
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
+    const known = record?.columns ?? [];
     // Values of such a column are missing at the sink: a copy brings them.
     const isLost =
-      hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
+      hasLostColumn(table, known, relation) ||
+      hasColumnFromBefore(record, relation) ||
+      (record !== null && hasColumnOfOthers(table, known, relation));
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     const isBehind = this.#olderShape(relation, at) !== null;
     const followed = isBehind ? null : this.catalog.shapeToFollow(relation);

@@ -113,19 +113,6 @@ function planColumns(
   ];
 }
 
-/** Whether somebody has dropped or renamed a followed column of the relation at the sink. */
-export function hasLostColumn(
-  table: TargetTable,
-  known: readonly FollowedColumn[],
-  relation: Relation,
-): boolean {
-  const names = new Set(table.columns.map(({ name }) => name));
-  return relation.columns.some(({ number, name }) => {
-    const before = known.find((column) => number > 0 && column.number === number && !column.isKept);
-    return before !== undefined && !names.has(before.name) && !names.has(name);
-  });
-}
-
 /**
  * Whether a copy of all rows fits the table as it is: it has the columns by name and type. Somebody may have made the changes by hand, in a way
  * that the columns' numbers do not show.
