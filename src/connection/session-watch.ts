@@ -35,6 +35,8 @@ export interface WatchedSession {
   readonly permits?: Permits | undefined;
   /** Runs at each check, in the checking session. `pid` is the watched session's process id. */
   readonly onCheck?: (observer: Client, pid: number) => Promise<void>;
+  /** Called whenever a check finds the backend at work, and not waiting for us. */
+  readonly onWorking?: () => void;
   readonly signal: AbortSignal;
 }
 
@@ -109,7 +111,7 @@ export function suspect(before: Suspicion | null, { backend, progress }: Session
  * counts as there. A stuck backend is terminated: it would keep its locks and wait for us for hours.
  */
 async function checkSession(
-  { connection, side, client, isClientBusy, movement, onCheck, signal }: WatchedSession,
+  { connection, side, client, isClientBusy, movement, onCheck, onWorking, signal }: WatchedSession,
   isStuck: (sample: SessionSample) => boolean,
 ): Promise<"gone" | "there" | "unreached"> {
   const wasClientBusy = isClientBusy?.() ?? false;
@@ -122,6 +124,7 @@ async function checkSession(
       // A connection pooler hands out process ids of its own, which identify no backend.
       if (!row || row.own !== processIdOf(observer)) return "there";
       if (row.since === null) return "gone";
+      if (!row.waits) onWorking?.();
       await onCheck?.(observer, pid);
       const { bytesRead, bytesWritten } = socketOf(client);
       const waits = row.waits && !wasClientBusy && !(isClientBusy?.() ?? false);

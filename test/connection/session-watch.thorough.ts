@@ -84,6 +84,33 @@ test("behind a pooler, which reports other process ids, no session is given up",
   expect(answer.rows[0].said).toBe("done");
 }, 60_000);
 
+test("a check tells of a backend at work, and not of one that waits for its client", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const connection = fullConnection(server.connection());
+  const signal = AbortSignal.timeout(30_000);
+  const toldOf = async (work: (client: Client) => Promise<unknown>) => {
+    let [times, checks] = [0, 0];
+    await withPostgres(connection, "snapshot", signal, "source", (client) => {
+      const onWorking = () => void times++;
+      const onCheck = async () => void checks++;
+      const session = {
+        connection,
+        side: "source",
+        client,
+        signal,
+        onWorking,
+        onCheck,
+        firstCheckMs: 0,
+      } as const;
+      return whileWatched(session, () => work(client));
+    });
+    expect(checks).toBeGreaterThan(0);
+    return times;
+  };
+  expect(await toldOf((client) => client.query("select pg_sleep(2)"))).toBeGreaterThan(0);
+  expect(await toldOf(() => Bun.sleep(2_000))).toBe(0);
+}, 60_000);
+
 test("the checks of sessions that share permits use one connection at a time", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   const connection = fullConnection(server.connection());

@@ -296,8 +296,8 @@ export class PostgresSource implements Source {
       shapesAt: (marker, at) => this.#shapes.take(marker, at),
       pace: this.pace,
       writeHeartbeat: () => this.#writeHeartbeat(),
-      watch: (client) =>
-        watchSession({ ...this.#sessions.watched(client), movement: "received", firstCheckMs: 0 }),
+      watch: (client, onWorking) =>
+        watchSession({ ...this.#sessions.watched(client), movement: "received", firstCheckMs: 0, onWorking }),
       signal: this.context.signal,
     });
     this.#slot.streams(isStandby);

@@ -23,12 +23,13 @@ export type Liveness = "alive" | "ping" | "probe" | "dead";
 
 /**
  * Judges a silence. While we do not read the socket, the server's silence means nothing. A server that does not answer
- * a ping is busy or gone: `probe` checks its walsender over another connection.
+ * a ping is busy or gone: `probe` checks its walsender over another connection. `isWorking`: a check has found that at
+ * work. It may be so for minutes: before version 16 it says nothing while it passes over a large transaction.
  */
-export function liveness(silentMs: number, limitMs: number, isReading: boolean): Liveness {
+export function liveness(silentMs: number, limitMs: number, isReading: boolean, isWorking = false): Liveness {
   if (!isReading || silentMs < answerMs) return "alive";
-  if (silentMs >= limitMs) return "dead";
-  return silentMs < 2 * answerMs ? "ping" : "probe";
+  if (silentMs >= limitMs && !isWorking) return "dead";
+  return silentMs < Math.min(2 * answerMs, limitMs / 2) ? "ping" : "probe";
 }
 
 /** The intervals at which a stream acts. */

@@ -41,9 +41,9 @@ export interface PostgresStreamOptions {
   readonly writeHeartbeat: () => Promise<void>;
   /**
    * Watches the walsender over another connection, and breaks the stream's where the walsender has nothing more to
-   * send.
+   * send. Calls `works` whenever it finds that at work.
    */
-  readonly watch: (client: Client) => Disposable;
+  readonly watch: (client: Client, works: () => void) => Disposable;
   /** The shapes that hold from a shape marker on, by the marker's content and LSN. */
   readonly shapesAt: (marker: string, at: Lsn) => readonly Relation[];
   readonly signal: AbortSignal;
@@ -85,10 +85,9 @@ export class PostgresStream implements ChangeStream {
     });
     this.#activityWalEnd = checkpoint.resumeLsn;
     this.#log = new LogEnd(checkpoint.resumeLsn, options.logEnd);
-    this.#liveness = new ServerLiveness(
-      options.walSenderTimeoutMs,
-      () => this.#client?.watch(this.options.watch) ?? null,
-    );
+    const watch = (works: () => void) =>
+      this.#client?.watch((client) => options.watch(client, works)) ?? null;
+    this.#liveness = new ServerLiveness(options.walSenderTimeoutMs, watch);
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry, options.shapesAt);
     this.#buffer = new StreamBuffer(this.#decoder, request.form, options.bounds);

@@ -4,18 +4,26 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { type Liveness, liveness, silenceLimitMs } from "./feedback.ts";
 
+/** A check that found the walsender at work counts for so long. */
+const workingMs = 15_000;
+
 export class ServerLiveness implements Disposable {
   readonly #limitMs: number;
   #hasReceived = true;
-  #receivedAt = performance.now();
+  #receivedAt: number;
+  #workedAt = Number.NEGATIVE_INFINITY;
   #watching: Disposable | null = null;
 
-  /** `watch` checks the walsender over another connection; null: there is no connection to check yet. */
+  /**
+   * `watch` checks the walsender over another connection, and calls `works` whenever that is at work; null: there is no connection to check yet.
+   */
   constructor(
     walSenderTimeoutMs: number,
-    private readonly watch: () => Disposable | null,
+    private readonly watch: (works: () => void) => Disposable | null,
+    private readonly nowMs: () => number = performance.now.bind(performance),
   ) {
     this.#limitMs = silenceLimitMs(walSenderTimeoutMs);
+    this.#receivedAt = nowMs();
   }
 
   /** Bytes came from the server. */
@@ -25,14 +33,19 @@ export class ServerLiveness implements Disposable {
 
   /** To be called at intervals. `isPaused`: the stream's socket is not being read. */
   check(isPaused: boolean): Liveness {
-    const now = performance.now();
+    const now = this.nowMs();
     if (this.#hasReceived || isPaused) this.#receivedAt = now;
     this.#hasReceived = false;
-    const verdict = liveness(now - this.#receivedAt, this.#limitMs, !isPaused);
-    if (verdict === "probe") this.#watching ??= this.watch();
+    const isWorking = now - this.#workedAt < workingMs;
+    const verdict = liveness(now - this.#receivedAt, this.#limitMs, !isPaused, isWorking);
+    if (verdict === "probe") this.#watching ??= this.watch(this.#works);
     else this[Symbol.dispose]();
     return verdict;
   }
+
+  readonly #works = (): void => {
+    this.#workedAt = this.nowMs();
+  };
 
   /** The failure of a server that is `dead`. */
   get failure(): MillraceError {
