@@ -130,3 +130,22 @@ test.each([
     await pair.stop();
   },
 );
+
+test("a key's column that somebody has renamed at the sink comes back, with its key", async () => {
+  await using pair = await streaming(
+    "create table u (id int primary key, v text); insert into u values (1, 'one')",
+  );
+  await pair.sink("alter table u rename column id to mine");
+  await pair.source("insert into u values (2, 'two')");
+  const rows = (side: "source" | "sink") => pair[side]("select id, v from u order by id");
+  await waitFor("the same rows", async () =>
+    Bun.deepEquals(await rows("sink").catch(() => null), await rows("source")),
+  );
+  const [key] = await pair.sink<{ key: string }>(
+    "select pg_get_constraintdef(oid) as key from pg_constraint where conrelid = 'u'::regclass and contype = 'p'",
+  );
+  expect(key?.key).toBe("PRIMARY KEY (id)");
+  await pair.source("update u set v = 'new' where id = 1");
+  await waitFor("the same rows", async () => Bun.deepEquals(await rows("sink"), await rows("source")));
+  await pair.stop();
+});

@@ -31,10 +31,11 @@ export function planKey(
   nameOf: (column: string) => string | null,
 ): { readonly drop: DropKey | null; readonly add: AddKey | null } {
   const none = { drop: null, add: null };
-  if (known?.join() === keyNumbers(relation).join()) return none;
   const own = table.uniqueKeys.find(({ isOurs }) => isOurs);
+  const isSame = known?.join() === keyNumbers(relation).join();
   const hadNone = known?.length === 0;
-  if (!own && !hadNone) return none;
+  // Where ours is there and the key is the same, somebody may have renamed a column of it.
+  if (!own && (isSame || !hadNone)) return none;
   const wanted = wantedKey(relation);
   const isWanted = ({ columns, isOfOverlaps }: UniqueKey) =>
     !isOfOverlaps &&
