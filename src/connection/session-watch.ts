@@ -35,7 +35,7 @@ export interface WatchedSession {
   readonly permits?: Permits | undefined;
   /** Runs at each check, in the checking session. `pid` is the watched session's process id. */
   readonly onCheck?: (observer: Client, pid: number) => Promise<void>;
-  /** Called whenever a check finds the backend at work, and not waiting for us. */
+  /** Called whenever a check finds the backend at work, under the name that the session was opened with, and not waiting for us. */
   readonly onWorking?: () => void;
   readonly signal: AbortSignal;
 }
@@ -124,7 +124,7 @@ async function checkSession(
       // A connection pooler hands out process ids of its own, which identify no backend.
       if (!row || row.own !== processIdOf(observer)) return "there";
       if (row.since === null) return "gone";
-      if (!row.waits) onWorking?.();
+      if (!row.waits && row.name === nameOf(client)) onWorking?.();
       await onCheck?.(observer, pid);
       const { bytesRead, bytesWritten } = socketOf(client);
       const waits = row.waits && !wasClientBusy && !(isClientBusy?.() ?? false);
@@ -150,7 +150,7 @@ const since = "row(backend_start, state_change, query_start)::text";
 /** A backend waits for its client; a walsender with nothing to send has a wait event of its own. */
 const backendQuery = `
 select pg_backend_pid() as own, case when pid is not null then ${since} end as since,
-  coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false) as waits
+  coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false) as waits, application_name as name
 from (select 1) one left join pg_stat_activity on pid = $1`;
 
 interface BackendRow {
@@ -158,4 +158,14 @@ interface BackendRow {
   /** Null: there is no such backend. */
   readonly since: string | null;
   readonly waits: boolean;
+  readonly name: string | null;
+}
+
+/** Behind the same address there may be another server by now, with a backend of the same process id. */
+function nameOf(client: Client): string | undefined {
+  // library edge: what the session was opened with is not in the types.
+  const { connectionParameters: opened } = client as unknown as {
+    readonly connectionParameters?: { readonly application_name?: string };
+  };
+  return opened?.application_name;
 }

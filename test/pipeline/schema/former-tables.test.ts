@@ -149,3 +149,31 @@ test("a key's column that somebody has renamed at the sink comes back, with its 
   await waitFor("the same rows", async () => Bun.deepEquals(await rows("sink"), await rows("source")));
   await pair.stop();
 });
+
+test("a column that is added to each of the tables which share a target copies none of them again", async () => {
+  const naming = {
+    FivetranNaming: { schema_prefix: "all", column_conflict: "Fail", table_conflict: "Merge" },
+  } as const;
+  await using pair = await PipelineRig.streaming(
+    server,
+    `former_${++count}`,
+    {
+      source:
+        'create table "Item" (id int primary key, v text); create table item (id int primary key, v text)',
+    },
+    { isSupervised: true, naming },
+  );
+  const rowsAtSink = async () => (await pair.sink("select from all_public.item")).length;
+  await pair.source(`insert into "Item" values (1, 'a'); insert into item values (2, 'b')`);
+  await waitFor("the rows", async () => (await rowsAtSink()) === 2);
+  const copies = pair.copies.length;
+  await pair.source(`alter table "Item" add c int; alter table item add c int;
+    insert into "Item" values (3, 'a', 3); insert into item values (4, 'b', 4)`);
+  await waitFor("the rows", async () => (await rowsAtSink()) === 4);
+  expect(await pair.sink("select id, c from all_public.item where c is not null order by id")).toEqual([
+    { id: 3, c: 3 },
+    { id: 4, c: 4 },
+  ]);
+  expect(pair.copies.length).toBe(copies);
+  await pair.stop();
+});

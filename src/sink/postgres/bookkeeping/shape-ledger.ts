@@ -126,8 +126,10 @@ export class ShapeLedger {
     const { tableId } = record;
     const before = this.#records.get(tableId);
     const displaced = this.#otherNamed(record);
+    const former = this.former(record);
     this.undo.changed(() => {
       this.#remove(record);
+      if (former) this.#former.set(qualifiedName(former), former);
       for (const each of [displaced, before]) if (each) this.#put(each);
     });
     this.add(record);

@@ -260,7 +260,7 @@ export class TableRegistry {
     const isLost =
       hasLostColumn(table, known, relation) ||
       hasColumnFromBefore(record, relation) ||
-      (record !== null && hasColumnOfOthers(table, known, relation));
+      (record !== null && !this.naming.isShared(relation) && hasColumnOfOthers(table, known, relation));
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     const isBehind = this.#olderShape(relation, at) !== null;
     const followed = isBehind ? null : this.catalog.shapeToFollow(relation);

@@ -2,14 +2,14 @@
 // created the type, or migration_strategy does not allow it.
 
 import { type Client, escapeIdentifier } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { type Column, qualifiedName, type Relation } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MigrationRefused, notAllowed } from "../refusals/migration-refused.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable } from "../schema/target-table.ts";
-import { isIncompatible, readExistingTypes } from "./existing-type.ts";
+import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { alterations } from "./type-alterations.ts";
 
 /** Whether the server refused the form of a value, or the order of a range's bounds: `incompatibleTypeRefused` may find the reason. */
@@ -32,21 +32,17 @@ export async function incompatibleTypeRefused(
   const definitions = relation.columns.flatMap(({ typeDefinitions }) => typeDefinitions ?? []);
   if (!table || definitions.length === 0) return null;
   const existing = await readExistingTypes(client, definitions, null);
-  const misfits = relation.columns.filter(({ name, typeName, typeDefinitions = [] }) => {
-    const isOfType = table.columns.some((column) => column.name === name && column.typeName === typeName);
-    const isAny = typeDefinitions.some((definition) => {
+  const ofType = relation.columns.filter(({ name, typeName }) =>
+    table.columns.some((column) => column.name === name && column.typeName === typeName),
+  );
+  const misfits = ofType.filter(({ typeDefinitions = [] }) =>
+    typeDefinitions.some((definition) => {
       const there = existing.get(qualifiedName(definition));
       return there !== undefined && isIncompatible(definition, there);
-    });
-    return isOfType && isAny;
-  });
+    }),
+  );
   if (misfits.length === 0) {
-    const lacking = mayAlter
-      ? []
-      : definitions.flatMap((definition) => {
-          const there = existing.get(qualifiedName(definition));
-          return there ? alterations(definition, { ...there, isOurs: true }, false) : [];
-        });
+    const lacking = mayAlter ? [] : ofType.flatMap((column) => lackingOf(column, existing));
     return lacking.length === 0 ? null : lackingRefused(target, [...new Set(lacking)]);
   }
   const commands = misfits.map((column) => {
@@ -59,6 +55,18 @@ export async function incompatibleTypeRefused(
       "millrace did not make them, or may not change them. Make them as the source's are, or keep the values as text.",
     commands,
   );
+}
+
+/** The SQL that adds labels and attributes. */
+function lackingOf(
+  { typeDefinitions = [] }: Column,
+  existing: ReadonlyMap<string, ExistingType>,
+): readonly string[] {
+  return typeDefinitions.flatMap((definition) => {
+    const there = existing.get(qualifiedName(definition));
+    const isAddedTo = definition.kind === "enum" || definition.kind === "composite";
+    return there && isAddedTo ? alterations(definition, { ...there, isOurs: true }, false) : [];
+  });
 }
 
 function lackingRefused(target: TargetName, commands: readonly string[]): MigrationRefused {

@@ -64,15 +64,21 @@ export async function withRebuilt(
   }
 }
 
-/** Whether what was told of them is still there; null: it is not. Only the change itself shows which of them stands in the way. */
+/**
+ * Whether all that was told of them is still there; null: some of it is gone. Only the change itself shows which of them stands in the way, and what
+ * is left of them.
+ */
 export async function stillRebuilt(
   client: Client,
   table: TargetTable,
   changes: readonly TableChange[],
   told: readonly string[],
 ): Promise<MigrationRefused | null> {
+  const ofRebuilt = told.filter((sql) => sql.startsWith("drop index ") || sql.includes(" drop constraint "));
+  if (ofRebuilt.length === 0) return null;
   const rebuilt = await readRebuilt(client, table, changes);
-  return rebuilt.some(({ sql }) => told.includes(sql)) ? rebuiltRefused(table, rebuilt) : null;
+  const isThere = (command: string) => rebuilt.some(({ sql }) => sql === command);
+  return ofRebuilt.every(isThere) ? rebuiltRefused(table, rebuilt) : null;
 }
 
 /** No such operator or function (42883, 42704, 42P13); a foreign key between columns of two types (42804), which a failed cast may be as well. */
