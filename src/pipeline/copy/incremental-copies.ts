@@ -13,16 +13,12 @@ import type { UnreadableTables } from "../unreadable-tables.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { copyChunks, finishCopy, type StartedTable, startCopy, tellersOf } from "./copy-table.ts";
 
-const pointErrors: ReadonlySet<ErrorCode> = new Set([
-  "slot_creation_blocked",
-  "slots_exhausted",
-  "walsenders_exhausted",
-]);
+const noPoint: readonly ErrorCode[] = ["slot_creation_blocked", "slots_exhausted", "walsenders_exhausted"];
 
 /** The error, if no point can be had for now, as its slot or connection is in use elsewhere; otherwise null. */
 export function pointMissing(error: unknown): MillraceError | null {
   const failure = toMillraceError(error);
-  return pointErrors.has(failure.code) ? failure : null;
+  return noPoint.includes(failure.code) ? failure : null;
 }
 
 export interface BegunCopy {

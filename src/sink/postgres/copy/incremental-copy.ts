@@ -92,13 +92,11 @@ export class IncrementalCopy implements TableCopy {
     this.#requireValid();
     if (chunk.lsn > this.#point) this.#point = chunk.lsn;
     const { sink, table } = this.context;
-    const { connector } = sink;
-    const staging = chunkTable(connector.connectorId, table.relation.id, ++this.#chunkCount);
-    const [isNew, recordsSeen] = [this.#isNew, this.begun.replaces];
-    const taken = await this.context.takeCounted(chunk, false, async (client, { form, chunks }) => {
-      const to = { chunk: await this.#target(client), staging, isNew, recordsSeen };
-      return await stageChunk(client, to, form, chunks);
-    });
+    const staging = chunkTable(sink.connector.connectorId, table.relation.id, ++this.#chunkCount);
+    const how = { staging, isNew: this.#isNew, recordsSeen: this.begun.replaces };
+    const taken = await this.context.takeCounted(chunk, false, async (client, { form, chunks }) =>
+      stageChunk(client, { chunk: await this.#target(client), ...how }, form, chunks),
+    );
     const range = chunk.part?.kind === "range" ? chunk.part.range : null;
     chunk.phase?.("Writing", 0);
     this.#chunks.push({ staging, range, point: chunk.lsn, ...taken, phase: chunk.phase, next: 0 });
