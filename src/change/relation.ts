@@ -177,11 +177,7 @@ function quotedIfOdd(name: string): string {
 }
 
 /** In the columns' order. */
-export function columnNames({
-  columns,
-}: {
-  readonly columns: readonly { readonly name: string }[];
-}): readonly string[] {
+export function columnNames({ columns }: Pick<Relation, "columns">): readonly string[] {
   return columns.map(({ name }) => name);
 }
 

@@ -62,10 +62,13 @@ export class SinkTables implements AppliedTables {
     this.shapes = new ShapeLedger(connectorId, this.undo);
     this.touched = new TouchedKeys(connectorId, this.shapes);
     this.interrupted = new InterruptedCopies(connectorId, this.records, this.touched, pace.copyRetentionMs);
-    const alter = isAllowed(config.migration_strategy, "Datatype");
-    this.mayAlterTypes = alter;
+    this.mayAlterTypes = isAllowed(config.migration_strategy, "Datatype");
     const warn = (topic: string) => (reason: string | null) => events.warning(topic, reason);
-    const types = new TypeMaker(connectorId, { alter, rename: makesCopies }, warn("types"));
+    const types = new TypeMaker(
+      connectorId,
+      { alter: this.mayAlterTypes, rename: makesCopies },
+      warn("types"),
+    );
     this.registry = new TableRegistry(
       config,
       naming,

@@ -64,9 +64,7 @@ export async function findDependents(
     ...computed,
     ...changes.flatMap((change) => (change.kind === "drop" ? [change.name] : [])),
   ];
-  const retyped = changes.flatMap((change) =>
-    change.kind === "retype" ? [nameBefore(change.column.name, changes)] : [],
-  );
+  const retyped = retypedNames(changes);
   const keys = changes.flatMap((change) => (change.kind === "drop key" ? [change.name] : []));
   if (dropped.length + retyped.length + keys.length === 0) return null;
   const { rows } = await client.query<Dependent>(dependentsQuery, [table.oid, dropped, retyped, keys]);
@@ -76,6 +74,13 @@ export async function findDependents(
     `Table ${qualifiedName(table.target)} at the sink cannot follow the source's: ${uses}, which the source has altered or ` +
       "dropped. What is taken away for it can be made anew behind that.",
     [...new Set(rows.map(({ sql }) => sql))],
+  );
+}
+
+/** The columns that get another type, as they are called at the sink before the renames. */
+export function retypedNames(changes: readonly TableChange[]): readonly string[] {
+  return changes.flatMap((change) =>
+    change.kind === "retype" ? [nameBefore(change.column.name, changes)] : [],
   );
 }
 

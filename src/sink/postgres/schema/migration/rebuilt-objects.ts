@@ -7,7 +7,7 @@ import { qualifiedName } from "../../../../change/relation.ts";
 import { sqlStateOf } from "../../../../connection/postgres-failure.ts";
 import { MigrationRefused } from "../../refusals/migration-refused.ts";
 import type { TargetTable } from "../target-table.ts";
-import { nameBefore } from "./column-dependents.ts";
+import { retypedNames } from "./column-dependents.ts";
 import type { TableChange } from "./table-migration.ts";
 
 interface Rebuilt {
@@ -37,9 +37,7 @@ async function readRebuilt(
   { oid }: TargetTable,
   changes: readonly TableChange[],
 ): Promise<readonly Rebuilt[]> {
-  const retyped = changes.flatMap((change) =>
-    change.kind === "retype" ? [nameBefore(change.column.name, changes)] : [],
-  );
+  const retyped = retypedNames(changes);
   if (retyped.length === 0) return [];
   return (await client.query<Rebuilt>(rebuiltQuery, [oid, retyped])).rows;
 }
