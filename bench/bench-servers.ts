@@ -5,9 +5,6 @@ import { tables } from "./bench-tables.ts";
 import { readServerCpu } from "./measure/process-usage.ts";
 
 export const database = "bench";
-/**
- * The database of the service's state. It is not embedded, so that the service's memory does not include a database's.
- */
 const stateDatabase = "bench_state";
 
 /** Checkpoints are rare, so that none falls into the measurement of only some contenders. */
@@ -33,10 +30,13 @@ export class BenchServers implements AsyncDisposable {
   private constructor(
     readonly source: PostgresServer,
     readonly sink: PostgresServer,
+    private readonly isStateEmbedded: boolean,
   ) {}
 
-  /** `major`: the version of both servers. Default: any, with 17 preferred. */
-  static async start(major?: number): Promise<BenchServers> {
+  /**
+   * `major`: the version of both servers. Default: any, with 17 preferred. `isStateEmbedded`: the service's memory includes a database's.
+   */
+  static async start(major?: number, isStateEmbedded = false): Promise<BenchServers> {
     await using building = new AsyncDisposableStack();
     const isOld = major !== undefined && major < 16;
     const options = {
@@ -46,7 +46,7 @@ export class BenchServers implements AsyncDisposable {
     const source = building.use(await PostgresServer.start(options));
     const sink = building.use(await PostgresServer.start(options));
     building.move();
-    return new BenchServers(source, sink);
+    return new BenchServers(source, sink, isStateEmbedded);
   }
 
   /** Recreates both databases, with empty tables at the source. */
@@ -61,12 +61,13 @@ export class BenchServers implements AsyncDisposable {
     await empty(this.sink);
   }
 
-  /** Recreates the state's database, which no service may be using. Returns its URL. */
-  async recreateState(): Promise<string> {
+  /** Recreates the state's database, which no service may be using. Returns the variables that a service is to have. */
+  async recreateState(): Promise<{ readonly DATABASE_URL?: string }> {
+    if (this.isStateEmbedded) return {};
     await this.source.query(`drop database if exists ${stateDatabase} with (force)`);
     await this.source.createDatabase(stateDatabase);
     const { host, port, user, password } = this.source;
-    return `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`;
+    return { DATABASE_URL: `postgres://${user}:${password}@${host}:${port}/${stateDatabase}` };
   }
 
   /**

@@ -40,6 +40,7 @@ interface BenchOptions {
   readonly by: readonly ContenderName[];
   readonly json: string;
   readonly server?: number;
+  readonly embeddedState: boolean;
 }
 
 /** Contenders that run any load. */
@@ -76,6 +77,11 @@ const options = new Command("bench")
     ["postgres", "millrace", "discard", ...copierNames],
   )
   .option("--server <major>", "version of both servers, instead of the default", count)
+  .option(
+    "--embedded-state",
+    "the service keeps its state in its own process, and not at the source's server",
+    false,
+  )
   .option("--json <file>", "the file for the results", "bench/results/latest.json")
   .parse()
   .opts<BenchOptions>();
@@ -84,8 +90,8 @@ const debezium = await debeziumIfWanted(options);
 await run(options);
 process.exit();
 
-async function run({ rows, rounds, only, by, json, server }: BenchOptions): Promise<void> {
-  await using servers = await BenchServers.start(server);
+async function run({ rows, rounds, only, by, json, server, embeddedState }: BenchOptions): Promise<void> {
+  await using servers = await BenchServers.start(server, embeddedState);
   const version = await servers.version();
   const machine = [`${describeMachine()}, PostgreSQL ${version}`, ...kafkaVersions(only)].join(", ");
   console.log(`${machine}\n\n${heading}`);

@@ -49,7 +49,7 @@ export class MillraceService implements Contender {
       command,
       dataDirectory: directory,
       onLine: log.read,
-      environment: { MILLRACE_LOG_LEVEL: "info", DATABASE_URL: await servers.recreateState() },
+      environment: { MILLRACE_LOG_LEVEL: "info", ...(await servers.recreateState()) },
     });
     return new MillraceService(servers, target, service, log, directory, new ApiClient(service.url));
   }

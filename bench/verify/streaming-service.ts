@@ -18,7 +18,7 @@ export async function startStreaming(servers: BenchServers, stack: AsyncDisposab
   const service = await ServiceProcess.start({
     command: ownCommand(),
     dataDirectory: directory,
-    environment: { DATABASE_URL: await servers.recreateState() },
+    environment: await servers.recreateState(),
   });
   stack.defer(async () => {
     await service.stop();

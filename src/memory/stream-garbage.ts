@@ -13,8 +13,8 @@ export interface Collector {
 
 const ownCollector: Collector = { young: () => void edenGC(), all: () => Bun.gc(true), heapBytes: heapSize };
 
-const youngEveryBytes = 1.5 * 1024 * 1024;
-const allEveryBytes = 8 * 1024 * 1024;
+const youngEveryBytes = 3 * 1024 * 1024;
+const allEveryBytes = 5 * 1024 * 1024;
 /** Of the heap that is left: in a large one it takes long to collect all. */
 const shareOfHeap = 0.5;
 

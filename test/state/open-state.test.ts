@@ -1,7 +1,7 @@
 // Opening the state: one service at a time, the right key, nothing readable on disk, nothing lost by kill -9.
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StateOptions } from "../../src/state/open-database.ts";
@@ -54,6 +54,25 @@ test("a data directory is created for its owner only, with a key file, and can b
   expect((await stat(join(data, "encryption.key"))).mode & 0o777).toBe(0o600);
   await using again = await openState(options());
   expect((await again.connectors.find("kept"))?.config).toEqual(sampleConfig("kept"));
+});
+
+test("an empty directory of the database is filled as a missing one is", async () => {
+  const database = join(directory, "data", "pglite");
+  await mkdir(database, { recursive: true });
+  await using state = await openState(options());
+  await state.connectors.insert(storedConnector("kept"));
+  // initdb would make three databases: this one, and two that others are made from.
+  expect(await readdir(join(database, "base"))).toHaveLength(1);
+});
+
+test("a directory of something else is not taken for the database's", async () => {
+  const database = join(directory, "data", "pglite");
+  await mkdir(database, { recursive: true });
+  await writeFile(join(database, "note.txt"), "mine");
+  const error = await refusal(openState(options()));
+  expect(error).toMatchObject({ code: "state_unavailable" });
+  expect(String(error)).toContain(database);
+  expect(await readdir(database)).toEqual(["note.txt"]);
 });
 
 test("no file of the data directory contains a secret in plain text", async () => {

@@ -22,12 +22,9 @@ export async function openPgliteDatabase(
   reportMaintenance: MaintenanceReport,
 ): Promise<OpenDatabase> {
   const directory = join(dataDirectory, "pglite");
-  const isNew = !existsSync(directory);
-  const [files] = await Promise.all([
-    loadPgliteFiles(),
-    isNew ? unpackPrepared(directory) : Promise.resolve(),
-  ]);
-  const client = await start(directory, files);
+  // Somebody may have made an empty directory.
+  const isNew = !existsSync(join(directory, "PG_VERSION"));
+  const client = await start(directory, isNew);
   // Nobody can take the state from us, because the kernel has locked the directory; but the database can die.
   const { died } = guardPglite(client);
   try {
@@ -57,9 +54,11 @@ async function syncNew(directory: string): Promise<void> {
 /** Lines of Postgres' output that the error of a failed start quotes. */
 const maxQuotedLines = 5;
 
-async function start(directory: string, files: Awaited<ReturnType<typeof loadPgliteFiles>>): Promise<PGlite> {
+async function start(directory: string, isNew: boolean): Promise<PGlite> {
   const output: string[] = [];
   try {
+    const unpacked = isNew ? unpackPrepared(directory) : Promise.resolve();
+    const [files] = await Promise.all([loadPgliteFiles(), unpacked]);
     await dropStaleLock(directory);
     const fs = new DurableNodeFs(directory);
     const onStderr = (text: string) => {

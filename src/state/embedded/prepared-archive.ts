@@ -21,7 +21,7 @@ import { loadPgliteFiles } from "./pglite-files.ts";
 const initdbParameters = ["--wal-segsize=1"];
 
 /**
- * Unpacks the prepared directory to `directory`, which must not exist, completely or not at all. Does nothing if there
+ * Unpacks the prepared directory to `directory`, which is missing or empty, completely or not at all. Does nothing if there
  * is no archive and no place to cache one: PGlite then creates the directory itself.
  */
 export async function unpackPrepared(directory: string): Promise<void> {

@@ -5,16 +5,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
-import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
+import { loadPgliteFiles, type PgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
 import { unpackPrepared } from "../../../src/state/embedded/prepared-archive.ts";
 
-export async function inPglite(use: (client: PGlite, directory: string) => Promise<void>): Promise<void> {
+/** `change`: other files of its program. */
+export async function inPglite(
+  use: (client: PGlite, directory: string) => Promise<void>,
+  change: Partial<PgliteFiles> = {},
+): Promise<void> {
   const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
   try {
     const directory = join(parent, "pglite");
     await unpackPrepared(directory);
     const parameters = { fs: new DurableNodeFs(directory), startParams: durableStartParameters() };
-    const client = await PGlite.create({ ...parameters, ...(await loadPgliteFiles()) });
+    const client = await PGlite.create({ ...parameters, ...(await loadPgliteFiles()), ...change });
     try {
       await use(client, directory);
     } finally {
