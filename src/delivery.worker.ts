@@ -31,7 +31,7 @@ declare const self: Worker;
 
 const countsIntervalMs = 1_000;
 /** Garbage of a request, approximately, beside its body. */
-const leftByRequestBytes = 3 * 1024;
+const leftByRequestBytes = 1024;
 /** How long the state may take to store what was delivered, when the sender ends. */
 const lastRecordMs = 300;
 

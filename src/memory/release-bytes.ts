@@ -8,7 +8,10 @@ const leastBytes = 64 * 1024;
  * Nothing may read `bytes`, or anything else in their buffer, afterwards. It leaves alone what has moved to another
  * thread, and what is part of a larger buffer.
  */
-export function releaseBytes({ buffer, byteLength }: Pick<Uint8Array, "buffer" | "byteLength">): void {
-  if (byteLength < leastBytes || byteLength !== buffer.byteLength) return;
+export function releaseBytes(bytes: Pick<Uint8Array, "buffer" | "byteLength">): void {
+  // A small array has no buffer before somebody asks for it: to make one costs more than all else here.
+  if (bytes.byteLength < leastBytes) return;
+  const { buffer } = bytes;
+  if (bytes.byteLength !== buffer.byteLength) return;
   if (buffer instanceof ArrayBuffer) buffer.transfer(0);
 }

@@ -102,7 +102,7 @@ export class IdempotencyKey {
 
   #digest(): void {
     if (this.#hasher) this.#flush().digest(digest);
-    else Bun.SHA256.hash(this.#piece.bytes.subarray(0, this.#piece.length), digest);
+    else Bun.SHA256.hash(this.#piece.slice(), digest);
   }
 
   /** As its text, which it is in another message. */

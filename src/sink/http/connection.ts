@@ -164,9 +164,9 @@ export class HttpConnection {
     if (body instanceof Uint8Array && body.length + head.length <= joinedBytes) {
       joined.write(head, "latin1");
       joined.set(body, head.length);
-      const all = joined.subarray(0, head.length + body.length);
-      const sent = this.#write(all);
-      if (sent < all.length) this.#piece = new Uint8Array(all.subarray(sent));
+      const all = head.length + body.length;
+      const sent = this.#write(joined, all);
+      if (sent < all) this.#piece = new Uint8Array(joined.subarray(sent, all));
     } else {
       this.#pieces = pieces(head, body);
       this.#sendOn();
@@ -192,8 +192,8 @@ export class HttpConnection {
     return null;
   }
 
-  #write(bytes: Uint8Array): number {
-    return Math.max(0, this.#socket?.write(bytes) ?? 0);
+  #write(bytes: Uint8Array, length = bytes.length): number {
+    return Math.max(0, this.#socket?.write(bytes, 0, length) ?? 0);
   }
 
   #receive(socket: HttpSocket, bytes: Uint8Array): void {

@@ -38,7 +38,7 @@ class LengthEnd implements BodyEnd {
   take(bytes: Uint8Array, from: number, content: Content): number {
     const taken = Math.min(this.left, bytes.length - from);
     this.left -= taken;
-    content(bytes.subarray(from, from + taken));
+    if (taken > 0) content(bytes.subarray(from, from + taken));
     return from + taken;
   }
 }

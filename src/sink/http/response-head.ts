@@ -21,10 +21,18 @@ export type BodyFraming =
 const none: BodyFraming = { kind: "length", bytes: 0 };
 const unknown: BodyFraming = { kind: "unknown" };
 
+/** A receiver answers most requests with the same head. */
+let last: { readonly text: string; readonly head: ResponseHead | null } = { text: "", head: null };
+
 /**
  * `text`: a head with its empty line, one character to a byte. Null: it is not HTTP/1. A line may end with a line feed alone.
  */
 export function parseHead(text: string): ResponseHead | null {
+  if (text !== last.text) last = { text, head: parsed(text) };
+  return last.head;
+}
+
+function parsed(text: string): ResponseHead | null {
   const line = /^HTTP\/1\.(\d) ([1-9]\d\d)(?: [^\r\n]*)?\r?\n/.exec(text);
   if (!line) return null;
   const isOld = line[1] === "0";

@@ -7,6 +7,7 @@ import { parseHead, type ResponseHead } from "./response-head.ts";
 const maxBytes = 64 * 1024;
 /** So much of such a body is kept, for people: far more than a reason quotes. */
 const keptBytes = 4096;
+const nothing = new Uint8Array();
 
 /**
  * - `kept`: it was read to its end, and the connection can take the next request.
@@ -34,7 +35,7 @@ export class ResponseReader {
 
   /** What is kept of the body, without its framing. */
   get content(): Uint8Array {
-    return Buffer.concat(this.#kept);
+    return this.#kept.length > 0 ? Buffer.concat(this.#kept) : nothing;
   }
 
   /** The body's end is not in `content`, or cannot be told. */
@@ -112,6 +113,7 @@ function headLength(text: string): number {
   return usual < 0 ? -1 : usual + 3;
 }
 
-function latin1({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
+/** As `Buffer`'s, without making one. */
+function latin1(bytes: Uint8Array): string {
+  return Buffer.prototype.latin1Slice.call(bytes, 0, bytes.length);
 }
