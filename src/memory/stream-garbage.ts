@@ -1,6 +1,6 @@
 // Collects the garbage of what passes through a thread: of a stream, or of calls one after the other. By itself the collector lets as
-// much of it pile up as the heap holds, or 30 MB in a small heap, before it looks at it. To collect what is young is cheap, as long as
-// little of it stays; what stayed for a while is collected with all else.
+// much of it pile up as the heap holds, or 30 MB in a small heap, before it looks at it. In a small heap all is collected each time. In a
+// large one that takes long: there, what is young is collected between.
 
 import { edenGC, heapSize } from "bun:jsc";
 
@@ -11,12 +11,16 @@ export interface Collector {
   heapBytes(): number;
 }
 
-const ownCollector: Collector = { young: () => void edenGC(), all: () => Bun.gc(true), heapBytes: heapSize };
+export const ownCollector: Collector = {
+  young: () => void edenGC(),
+  all: () => Bun.gc(true),
+  heapBytes: heapSize,
+};
 
-const youngEveryBytes = 3 * 1024 * 1024;
-const allEveryBytes = 5 * 1024 * 1024;
-/** Of the heap that is left: in a large one it takes long to collect all. */
+const allEveryBytes = 6 * 1024 * 1024;
+/** Of the heap that is left: in a large one all is collected again after so much, and what is young between. */
 const shareOfHeap = 0.5;
+const youngEveryBytes = 3 * 1024 * 1024;
 
 /** A thread's garbage is collected as a whole, so that streams of a thread may share one. */
 export class StreamGarbage {
@@ -31,7 +35,11 @@ export class StreamGarbage {
     this.#bytes += bytes;
     this.#youngBytes += bytes;
     if (this.#bytes >= this.#allEveryBytes) this.#collectAll();
-    else if (this.#youngBytes >= youngEveryBytes) this.#collectYoung();
+    else if (this.#isHeapLarge && this.#youngBytes >= youngEveryBytes) this.#collectYoung();
+  }
+
+  get #isHeapLarge(): boolean {
+    return this.#allEveryBytes > allEveryBytes;
   }
 
   #collectYoung(): void {
