@@ -25,7 +25,7 @@ import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/threa
 import { offeredTask, wireError, workerReporter } from "./runtime/threads/worker-reporter.ts";
 import { sinkMaker } from "./sink/registry.ts";
 import { webhookBatchBytes } from "./sink/webhook/stream-size.ts";
-import { createSource } from "./source/registry.ts";
+import { sourceMaker } from "./source/registry.ts";
 import { SourceState } from "./source/source-state.ts";
 
 declare const self: Worker;
@@ -134,7 +134,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
     const source = connector.source.postgres;
     const skipSnapshots = source?.replication_type.logical_replication?.skip_snapshots ?? false;
     const { signal } = this.#abort;
-    const makeSink = await sinkMaker(connector);
+    const [makeSource, makeSink] = await Promise.all([sourceMaker(connector), sinkMaker(connector)]);
     await runPipeline({
       work,
       initialized,
@@ -146,7 +146,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       copyPace: copyPace(connector),
       verifyLanes: verifyLanes(connector),
       makeSource: (events) =>
-        createSource(connector, {
+        makeSource({
           connectorId: connector.id,
           signal,
           owner,

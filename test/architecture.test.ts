@@ -125,7 +125,8 @@ describe("who may import whom", () => {
     // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
     pipeline: [
       ...["src/change", "src/comparison", "src/measure", "src/memory", "src/errors"],
-      ...["src/connector/task.ts", "src/connector/verification.ts", "src/connector/replay.ts"],
+      ...["src/connector/task.ts", "src/connector/task-table.ts"],
+      ...["src/connector/verification.ts", "src/connector/replay.ts"],
       ...[...sourceContract, ...sinkContract],
     ],
     api: ["src/connector", "src/errors"],
@@ -170,9 +171,18 @@ describe("who may import whom", () => {
     expect(loaded.filter((path) => inFolder(path, "sink") && !shared.test(path))).toEqual([]);
   });
 
-  test("a sender's thread loads no schemas: what it gets is checked", () => {
+  test("a thread loads no kind of source before a connector has it", () => {
+    for (const start of ["src/serve.ts", "src/replication.worker.ts"]) {
+      const loaded = [...reachable(start, staticValuesOf)];
+      expect(loaded.filter((path) => inFolder(path, "source/postgres"))).toEqual([]);
+    }
+  });
+
+  test("a worker loads no schemas: what it gets is checked", () => {
     const isSchemas = (name: string) => name.startsWith("@sinclair/typebox");
-    const loaded = [...reachable("src/delivery.worker.ts", staticValuesOf)];
+    const workers = ["src/replication.worker.ts", "src/delivery.worker.ts"];
+    const kinds = ["src/source/postgres/postgres-source.ts", "src/sink/postgres/create-postgres-sink.ts"];
+    const loaded = [...workers, ...kinds].flatMap((start) => [...reachable(start, staticValuesOf)]);
     expect(loaded.filter((path) => staticValuesOf(path).some(isSchemas))).toEqual([]);
   });
 

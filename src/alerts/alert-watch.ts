@@ -2,7 +2,8 @@
 
 import type { ParkedMessage } from "../connector/parking.ts";
 import type { SetAsideTable, Status } from "../connector/status.ts";
-import { type Task, tableOfTask } from "../connector/task.ts";
+import type { Task } from "../connector/task.ts";
+import { tableOfTask } from "../connector/task-table.ts";
 import type { VerifyResult } from "../connector/verification.ts";
 import type { Alert, LostReplica, SlotDanger } from "./alert.ts";
 import { ConnectorAlerts } from "./connector-alerts.ts";

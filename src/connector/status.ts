@@ -183,13 +183,6 @@ export const ConnectorStatusSchema = strictObject({
 });
 export type ConnectorStatus = Static<typeof ConnectorStatusSchema>;
 
-/** `state` with SQL that would help, where it has a place for it. `commands`: each without a semicolon. */
-export function withCommands(state: Status["state"], commands: readonly string[]): Status["state"] {
-  return state.initialize
-    ? { initialize: { ...state.initialize, commands: commands.map((sql) => `${sql};`) } }
-    : state;
-}
-
 const HistoryComponentSchema = oneOf(["Connector", "Source", "Buffer", "Target"]);
 export type HistoryComponent = Static<typeof HistoryComponentSchema>;
 

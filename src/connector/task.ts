@@ -33,7 +33,7 @@ const samplePercent = Type.Number({
 const keys = Type.Array(GivenKeySchema, {
   minItems: 1,
   maxItems: maxReplayKeys,
-  description: `The rows to send, by their keys: at most ${maxReplayKeys.toLocaleString("en-US")}. Left out: all rows of the table.`,
+  description: `The rows to send, by their keys: at most ${maxReplayKeys}. Left out: all rows of the table.`,
 });
 const where = Type.Null({
   description: "Has to be null or left out: rows are chosen by their keys alone.",
@@ -106,15 +106,6 @@ export const TaskSpecSchema = taggedUnion({
   Replay: Type.Optional(ReplaySpecSchema),
 });
 export type TaskSpec = Static<typeof TaskSpecSchema>;
-
-/** The table of a task. */
-export type TaskTable = Pick<SnapshotSpec, "database" | "schema" | "name">;
-
-export function tableOfTask({ Snapshot, Verify, Replay }: TaskSpec): TaskTable {
-  const table = Snapshot ?? Verify ?? Replay;
-  if (!table) throw new Error("a task of no kind");
-  return table;
-}
 
 export const taskStates = ["Pending", "Running", "Done", "Failed", "Cancelled"] as const;
 const TaskStateSchema = oneOf(taskStates);

@@ -3,7 +3,8 @@
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ParkedMessage } from "../connector/parking.ts";
-import { type HistoryComponent, withCommands } from "../connector/status.ts";
+import type { HistoryComponent } from "../connector/status.ts";
+import { withCommands } from "../connector/status-commands.ts";
 import type { Term } from "../connector/term.ts";
 import { isOfSink, isOfSource } from "../errors/error-codes.ts";
 import { leaseLost } from "../errors/lease-lost.ts";

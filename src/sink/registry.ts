@@ -1,7 +1,7 @@
 // The kinds of sinks: one line each. The only place that knows them all. What a kind needs is loaded where a connector has it: it takes
 // some MB in each thread, and each collection of the thread's garbage goes over it.
 
-import { historyAsked } from "../connector/config/catalog.ts";
+import { historyAsked } from "../connector/config/catalog-selection.ts";
 import type { PostgresSinkConfig, SinkConfig } from "../connector/config/sink-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { ValidateEvent } from "../connector/validation.ts";

@@ -1,4 +1,4 @@
-// The kinds of sources: one line each. The only place that knows them all.
+// The kinds of sources: one line each. The only place that knows them all. What a kind needs is loaded where it is asked for, as with sinks.
 
 import type { Catalog } from "../connector/config/catalog.ts";
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
@@ -9,24 +9,24 @@ import { canResume } from "../connector/request/resume-refusal.ts";
 import type { Finding } from "../connector/service/diagnosis.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { readCatalog } from "./postgres/catalog/catalog-reader.ts";
-import { examinePostgresSource, type KnownSlot, readPostgresLog } from "./postgres/checks/source-findings.ts";
-import { validatePostgresSource } from "./postgres/checks/source-validation.ts";
-import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
-import { PostgresSource } from "./postgres/postgres-source.ts";
-import { dropPostgresObjects } from "./postgres/source-objects.ts";
+import type { KnownSlot } from "./postgres/checks/source-findings.ts";
 import type { DroppedBy, KeptLog, Source, SourceContext } from "./source.ts";
 
-export function createSource(connector: ConnectorConfig, context: SourceContext): Source {
+export type MakeSource = (context: SourceContext) => Source;
+
+/** Loads what the connector's kind of source needs. Throws `unsupported_kind` for one that is not built. */
+export async function sourceMaker(connector: ConnectorConfig): Promise<MakeSource> {
   const { postgres } = connector.source;
-  if (postgres && copiesInRounds(connector)) return new PostgresCopySource(postgres, context);
-  if (postgres) {
-    return new PostgresSource(postgres, slotName(connector.id), connector.limits.cdc.max_buffer_rows, {
-      ...context,
-      isResumable: canResume(connector),
-    });
+  if (!postgres) throw unknownKind();
+  if (copiesInRounds(connector)) {
+    const { PostgresCopySource } = await import("./postgres/postgres-copy-source.ts");
+    return (context) => new PostgresCopySource(postgres, context);
   }
-  throw unknownKind();
+  const { PostgresSource } = await import("./postgres/postgres-source.ts");
+  const slot = slotName(connector.id);
+  const isResumable = canResume(connector);
+  return (context) =>
+    new PostgresSource(postgres, slot, connector.limits.cdc.max_buffer_rows, { ...context, isResumable });
 }
 
 /** Drops what the service made at the source for this connector: its slot, and the publications that are its own. */
@@ -36,13 +36,15 @@ export async function dropSourceObjects(
   by?: DroppedBy,
 ): Promise<void> {
   const { postgres } = connector.source;
-  if (postgres) return await dropPostgresObjects(postgres, slotName(connector.id), signal, by);
-  throw unknownKind();
+  if (!postgres) throw unknownKind();
+  const { dropPostgresObjects } = await import("./postgres/source-objects.ts");
+  await dropPostgresObjects(postgres, slotName(connector.id), signal, by);
 }
 
 export async function readSourceCatalog(source: SourceConfig, signal: AbortSignal): Promise<Catalog> {
-  if (source.postgres) return await readCatalog(source.postgres.connection, signal);
-  throw unknownKind();
+  if (!source.postgres) throw unknownKind();
+  const { readCatalog } = await import("./postgres/catalog/catalog-reader.ts");
+  return await readCatalog(source.postgres.connection, signal);
 }
 
 /** @param connectorId of the connector that is stored with this source, or is to be; null: it has no name yet */
@@ -52,8 +54,9 @@ export async function validateSource(
   connectorId: string | null,
 ): Promise<ValidateEvent[]> {
   const slot = connectorId === null ? null : slotName(connectorId);
-  if (source.postgres) return await validatePostgresSource(source.postgres, signal, slot);
-  throw unknownKind();
+  if (!source.postgres) throw unknownKind();
+  const { validatePostgresSource } = await import("./postgres/checks/source-validation.ts");
+  return await validatePostgresSource(source.postgres, signal, slot);
 }
 
 /** What is wrong with the connector's slot and its source's clock; nothing, where it does not stream. */
@@ -65,6 +68,7 @@ export async function examineSource(
   const { postgres } = connector.source;
   if (!postgres) throw unknownKind();
   if (copiesInRounds(connector)) return [];
+  const { examinePostgresSource } = await import("./postgres/checks/source-findings.ts");
   return await examinePostgresSource(postgres, { ...known, connector: connector.id }, signal);
 }
 
@@ -75,6 +79,7 @@ export async function readSourceLog(
 ): Promise<KeptLog | null> {
   const { postgres } = connector.source;
   if (!postgres) throw unknownKind();
+  const { readPostgresLog } = await import("./postgres/checks/source-findings.ts");
   const slot = { connector: connector.id, isResumable: canResume(connector) };
   return await readPostgresLog(postgres, slot, signal);
 }

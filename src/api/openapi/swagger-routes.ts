@@ -1,6 +1,5 @@
 // Serves Swagger UI and the OpenAPI document from the binary: no request leaves the machine.
 
-import { swagger } from "@elysiajs/swagger";
 import { type AnyElysia, Elysia } from "elysia";
 // The binary embeds these files. Each import is the path to read it from.
 import iconPath from "swagger-ui-dist/favicon-32x32.png" with { type: "file" };
@@ -59,6 +58,8 @@ export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOpti
   }
 
   async function makeDocument(): Promise<string> {
+    // It takes memory, and few ask for the document.
+    const { swagger } = await import("@elysiajs/swagger");
     // The plugin's own page loads a script from a CDN: only its document is used, and the page never served.
     const generator = new Elysia({ normalize: false })
       .use(swagger({ path: "/page", specPath: "/document" }))

@@ -14,7 +14,7 @@ interface Socket extends PausableSocket {
 }
 
 /** The socket is paused while so many bytes of full blocks have not been taken. */
-const maxBufferedBytes = 512 * 1024;
+const maxBufferedBytes = 128 * 1024;
 /** How long a waiting reader waits for a block to fill. */
 const fillMs = 2;
 

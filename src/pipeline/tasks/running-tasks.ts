@@ -2,7 +2,8 @@
 
 import type { TableShape } from "../../change/relation.ts";
 import { neverAborted } from "../../concurrency/until-aborted.ts";
-import { type TaskResult, type TaskTable, tableOfTask } from "../../connector/task.ts";
+import type { TaskResult } from "../../connector/task.ts";
+import { type TaskTable, tableOfTask } from "../../connector/task-table.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
 

@@ -1,7 +1,7 @@
 // What a task beside the stream needs of its run, and which table a task is of.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { tableOfTask } from "../../connector/task.ts";
+import { tableOfTask } from "../../connector/task-table.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { IncrementalCopies } from "../copy/incremental-copies.ts";
 import type { MissingCopies } from "../copy/missing-copies.ts";

@@ -5,7 +5,8 @@
 import { Counter, Gauge, Registry } from "prom-client";
 import type { HealthService, MetricsService } from "../../api/services.ts";
 import type { ParkedTotal } from "../../connector/parked-message.ts";
-import { type Task, tableOfTask, taskStates } from "../../connector/task.ts";
+import { type Task, taskStates } from "../../connector/task.ts";
+import { tableOfTask } from "../../connector/task-table.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import type { SlotLog } from "../../pipeline/run-reporter.ts";
 import type { StatusBoard } from "../status/status-board.ts";

@@ -4,7 +4,8 @@
 import type { Position } from "../../change/checkpoint.ts";
 import type { OpenRequest, RowQuestion } from "../../connector/receipts.ts";
 import { unsupportedResume } from "../../connector/request/resume-refusal.ts";
-import { type HistoryComponent, type Status, withCommands } from "../../connector/status.ts";
+import type { HistoryComponent, Status } from "../../connector/status.ts";
+import { withCommands } from "../../connector/status-commands.ts";
 import type { Term } from "../../connector/term.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";

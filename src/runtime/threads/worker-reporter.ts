@@ -1,12 +1,8 @@
 // Translates a pipeline's reports into messages and status objects for the main thread.
 
 import { formatLsn } from "../../change/lsn.ts";
-import {
-  type HistoryComponent,
-  type SetAsideTable as SetAsideStatus,
-  type Status,
-  withCommands,
-} from "../../connector/status.ts";
+import type { HistoryComponent, SetAsideTable as SetAsideStatus, Status } from "../../connector/status.ts";
+import { withCommands } from "../../connector/status-commands.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, Phase, PhaseHealth, RunReporter } from "../../pipeline/run-reporter.ts";
 import type { SetAsideTable } from "../../sink/sink-events.ts";

@@ -11,12 +11,8 @@ import {
   withNewTables,
   withTables,
 } from "../../../console/pages/edit/catalog/selection.ts";
-import {
-  type Catalog,
-  type CatalogRequest,
-  historyAsked,
-  selectTable,
-} from "../../../src/connector/config/catalog.ts";
+import type { Catalog, CatalogRequest } from "../../../src/connector/config/catalog.ts";
+import { historyAsked, selectTable } from "../../../src/connector/config/catalog-selection.ts";
 import { completeConnector } from "../../../src/connector/request/complete-connector.ts";
 import { sampleRequest } from "../../support/api/sample-connector.ts";
 

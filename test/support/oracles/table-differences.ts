@@ -2,12 +2,12 @@
 // on their way, row by row of their hashes.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import type { Catalog } from "../../../src/connector/config/catalog.ts";
 import {
-  type Catalog,
   excludedColumns,
   hashedColumns,
   selectTable,
-} from "../../../src/connector/config/catalog.ts";
+} from "../../../src/connector/config/catalog-selection.ts";
 
 /** What a source carries, as far as it decides what the sink has. */
 export interface Carried {

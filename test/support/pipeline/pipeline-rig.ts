@@ -6,7 +6,7 @@ import type { TupleForm } from "../../../src/change/change-batch.ts";
 import type { CopyPart } from "../../../src/change/copy-part.ts";
 import type { Lsn } from "../../../src/change/lsn.ts";
 import { untilAborted } from "../../../src/concurrency/until-aborted.ts";
-import { historyAsked } from "../../../src/connector/config/catalog.ts";
+import { historyAsked } from "../../../src/connector/config/catalog-selection.ts";
 import type { PostgresSinkConfig } from "../../../src/connector/config/sink-config.ts";
 import type { PostgresSourceConfig } from "../../../src/connector/config/source-config.ts";
 import type { IdentifierNaming } from "../../../src/connector/connector.ts";

@@ -1,6 +1,6 @@
 // A replication worker that does what the connector's name says, for tests of what stands around a worker.
 
-import { tableOfTask } from "../../../src/connector/task.ts";
+import { tableOfTask } from "../../../src/connector/task-table.ts";
 import { type Assignment, hostAssignments } from "../../../src/runtime/threads/assignments.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "../../../src/runtime/threads/messages.ts";
 

@@ -13,8 +13,8 @@ export const binaryTrailer = Buffer.from([0xff, 0xff]);
 const copyData = 0x64;
 /** Type and length of a message. */
 const headerBytes = 5;
-/** A socket copies what it cannot send at once: a large value is handed over in parts of this size. */
-const writtenAtOnce = 1024 * 1024;
+/** A socket copies what it cannot send at once: it is given no more than this, which it sends in a few calls. */
+const writtenAtOnce = 128 * 1024;
 /** A server that has refused the COPY still reads the rest. If the rest takes longer than this, nobody reads, and the connection is ended. */
 const graceMs = 3_000;
 

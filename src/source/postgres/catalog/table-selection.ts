@@ -1,11 +1,7 @@
 // Answers which tables and columns of a source are selected by the connector's catalog.
 
-import {
-  type Catalog,
-  excludedColumns,
-  hashedColumns,
-  selectTable,
-} from "../../../connector/config/catalog.ts";
+import type { Catalog } from "../../../connector/config/catalog.ts";
+import { excludedColumns, hashedColumns, selectTable } from "../../../connector/config/catalog-selection.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import { type SystemColumns, systemColumnsOf } from "../shapes/system-columns.ts";
 

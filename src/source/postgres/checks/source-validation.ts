@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
 import { probePostgres } from "../../../connection/postgres-probe.ts";
 import { config, type Finding, permission, ValidationLog } from "../../../connection/validation-log.ts";
-import { selectColumn, selectTable } from "../../../connector/config/catalog.ts";
+import { selectColumn, selectTable } from "../../../connector/config/catalog-selection.ts";
 import { copiesInRounds } from "../../../connector/config/copies-in-rounds.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import type { TestType, ValidateEvent } from "../../../connector/validation.ts";

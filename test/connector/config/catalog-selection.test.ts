@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { hashedColumns, selectColumn, selectTable } from "../../../src/connector/config/catalog.ts";
+import { hashedColumns, selectColumn, selectTable } from "../../../src/connector/config/catalog-selection.ts";
 import { usedMs } from "../../support/processor-time.ts";
 import { configSample, sourceSample } from "../samples.ts";
 
