@@ -1,29 +1,41 @@
-// `bun run chaos`: rounds of random load under random faults, until one breaks a law or the rounds are over. `--rounds 500`, `--seed N`
-// for the same faults again, `--from 42` to begin at that round of it, `--only kill` for those whose name holds a word. `--replicas 3`: so
-// many replicas over one state, instead of one service; with `--kafka` also to a broker. A round that fails says what was wrong, and the service's log.
+// `bun run chaos`: rounds of random load under random faults. A round that breaks a law says what was wrong, and shows the service's log.
 
-import { parseArgs } from "node:util";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { playReplicaRounds } from "./replicas/replica-rounds.ts";
 import { playServiceRounds } from "./service-rounds.ts";
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "20" },
-    from: { type: "string", default: "1" },
-    seed: { type: "string", default: String(Date.now() % 2 ** 31) },
-    only: { type: "string", default: "" },
-    replicas: { type: "string" },
-    kafka: { type: "boolean", default: false },
-  },
-});
-const options = {
-  rounds: Number(values.rounds),
-  from: Number(values.from),
-  seed: Number(values.seed),
-  only: values.only,
-};
+interface ChaosOptions {
+  readonly rounds: number;
+  readonly from: number;
+  readonly seed: number;
+  readonly only: string;
+  readonly replicas?: number;
+  readonly kafka: boolean;
+}
+
+const { replicas, kafka, ...options } = new Command("chaos")
+  .description("Puts random load on the service under random faults, and compares the sinks with the source.")
+  .option("--rounds <number>", "how many, unless one breaks a law", count, 20)
+  .addOption(
+    new Option("--seed <number>", "for the same faults again")
+      .argParser(count)
+      .default(Date.now() % 2 ** 31, "another one each time"),
+  )
+  .option("--from <round>", "begins at that round of the seed", count, 1)
+  .addOption(new Option("--only <text>", "only faults whose name contains this text").default("", "all"))
+  .option("--replicas <number>", "so many replicas over one state, instead of one service", count)
+  .option("--kafka", "with replicas: writes to a broker too", false)
+  .parse()
+  .opts<ChaosOptions>();
+
 const isFine =
-  values.replicas === undefined
+  replicas === undefined
     ? await playServiceRounds(options)
-    : await playReplicaRounds({ ...options, replicas: Number(values.replicas), hasKafka: values.kafka });
+    : await playReplicaRounds({ ...options, replicas, hasKafka: kafka });
 process.exit(isFine ? 0 : 1);
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError("A whole number from 1 on.");
+  return value;
+}
