@@ -8,6 +8,7 @@ import { isOfSink } from "../errors/error-codes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { releaseBytes } from "../memory/release-bytes.ts";
+import { StreamGarbage } from "../memory/stream-garbage.ts";
 import type { PreparedTables, Sink } from "../sink/sink.ts";
 import type { SinkEvents } from "../sink/sink-events.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
@@ -49,8 +50,11 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
 
 /** How long the last check of the retained WAL may take when the sink has failed. */
 const logCheckMs = 3_000;
+/** What a sink makes of a batch, and nothing gives back: its share of the batch's bytes. */
+const garbageOfBatch = 0.25;
 
 class PipelineRun {
+  readonly #garbage = new StreamGarbage();
   readonly #health: RunHealth;
   readonly #counted: CountedChanges;
   #stream: ChangeStream | null = null;
@@ -191,6 +195,7 @@ class PipelineRun {
       switch (event.type) {
         case "batch":
           await meter.write(event.batch, (batch) => sink.write(batch), states.count(event.batch));
+          this.#garbage.released(event.batch.arena.byteLength * garbageOfBatch);
           releaseBytes(event.batch.arena);
           position.wrote(event.batch);
           if (!event.batch.inProgress) isWhole = !event.batch.endsInTransaction;
