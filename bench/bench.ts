@@ -7,6 +7,7 @@ import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
 import { kafkaVersion } from "../test/support/kafka/kafka-jars.ts";
+import { wholeNumberFrom } from "../test/support/program/whole-number.ts";
 import { BenchServers, database } from "./bench-servers.ts";
 import type { Contender, ContenderName, Copier, CopierName } from "./contenders/contender.ts";
 import { DiscardingContender } from "./contenders/discarding-contender.ts";
@@ -64,8 +65,8 @@ const contenderNames: readonly ContenderName[] = [
 
 const options = new Command("bench")
   .description("Measures copy, stream and latency, alternating with Postgres' own subscription.")
-  .option("--rows <number>", "rows of the large loads; the others are smaller", count, 1_000_000)
-  .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
+  .option("--rows <number>", "rows of the large loads; the others are smaller", wholeNumberFrom(1), 1_000_000)
+  .option("--rounds <number>", "how often each is measured; the median counts", wholeNumberFrom(1), 5)
   .option(
     "--only <text>",
     "only loads whose name contains this text; `copies`, `webhooks` and `kafka` are measured only on request",
@@ -76,7 +77,7 @@ const options = new Command("bench")
     names,
     ["postgres", "millrace", "discard", ...copierNames],
   )
-  .option("--server <major>", "version of both servers, instead of the default", count)
+  .option("--server <major>", "version of both servers, instead of the default", wholeNumberFrom(1))
   .option(
     "--embedded-state",
     "the service keeps its state in its own process, and not at the source's server",
@@ -283,12 +284,6 @@ async function measureLatencies(
 function serviceCommand(): readonly string[] {
   const binary = resolve(import.meta.dirname, "..", "dist", "millrace");
   return existsSync(binary) ? [binary] : ownCommand();
-}
-
-function count(text: string): number {
-  const value = Number(text.replaceAll("_", ""));
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`not a number: ${text}`);
-  return value;
 }
 
 function names(text: string): readonly ContenderName[] {

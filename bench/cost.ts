@@ -4,16 +4,17 @@
 import { statSync } from "node:fs";
 import { Command } from "commander";
 import { compiledBinary } from "../test/support/program/compiled-binary.ts";
+import { wholeNumberFrom } from "../test/support/program/whole-number.ts";
 import { CostStage, type StateKind } from "./cost-stage.ts";
 import { readResources, readUsage } from "./measure/process-usage.ts";
 import { median } from "./measure/report.ts";
 
 const options = new Command("cost")
   .description("Measures the idle service, and how soon it is ready.")
-  .option("--starts <number>", "how often it is started for each figure", Number, 5)
-  .option("--connectors <number>", "connectors of the large set-up", Number, 100)
-  .option("--settle <seconds>", "wait before an idle service is measured", Number, 45)
-  .option("--watch <seconds>", "how long its CPU is measured", Number, 120)
+  .option("--starts <number>", "how often it is started for each figure", wholeNumberFrom(1), 5)
+  .option("--connectors <number>", "connectors of the large set-up", wholeNumberFrom(1), 100)
+  .option("--settle <seconds>", "wait before an idle service is measured", wholeNumberFrom(0), 45)
+  .option("--watch <seconds>", "how long its CPU is measured", wholeNumberFrom(1), 120)
   .parse()
   .opts<{ starts: number; connectors: number; settle: number; watch: number }>();
 

@@ -7,13 +7,14 @@ import { DemoStage } from "../src/demo/demo-stage.ts";
 import { isProven, verify } from "../src/demo/demo-verification.ts";
 import { runLoad } from "../src/demo/shop-load.ts";
 import { compiledBinary } from "../test/support/program/compiled-binary.ts";
+import { wholeNumberFrom } from "../test/support/program/whole-number.ts";
 import { readResources, readUsage } from "./measure/process-usage.ts";
 import { drawChart, type Sample } from "./measure/soak-chart.ts";
 
 const program = new Command("soak")
   .description("Measures the service's memory and descriptors under load over a long time.")
-  .option("--minutes <number>", "how long", Number, 60)
-  .option("--pause <ms>", "between two transactions at the source", Number, 20)
+  .option("--minutes <number>", "how long", wholeNumberFrom(1), 60)
+  .option("--pause <ms>", "between two transactions at the source", wholeNumberFrom(0), 20)
   .option("--picture <file>", "the file for the chart, as SVG", "docs/soak.svg")
   .parse();
 const { minutes, pause, picture } = program.opts<{ minutes: number; pause: number; picture: string }>();

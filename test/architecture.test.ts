@@ -181,7 +181,8 @@ describe("who may import whom", () => {
   test("a worker loads no schemas: what it gets is checked", () => {
     const isSchemas = (name: string) => name.startsWith("@sinclair/typebox");
     const workers = ["src/replication.worker.ts", "src/delivery.worker.ts"];
-    const kinds = ["src/source/postgres/postgres-source.ts", "src/sink/postgres/create-postgres-sink.ts"];
+    const sources = ["src/source/postgres/postgres-source.ts", "src/source/postgres/postgres-copy-source.ts"];
+    const kinds = [...sources, "src/sink/postgres/create-postgres-sink.ts"];
     const loaded = [...workers, ...kinds].flatMap((start) => [...reachable(start, staticValuesOf)]);
     expect(loaded.filter((path) => staticValuesOf(path).some(isSchemas))).toEqual([]);
   });

@@ -4,6 +4,7 @@
 import { Command } from "commander";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import { ownCommand } from "../../src/demo/service-process.ts";
+import { wholeNumberFrom } from "../../test/support/program/whole-number.ts";
 import { percentile } from "../measure/latency.ts";
 import { RealConnectors } from "./real-connectors.ts";
 import { type BenchReplica, ReplicaBench } from "./replica-bench.ts";
@@ -11,9 +12,9 @@ import { StatusLog } from "./status-log.ts";
 
 const options = new Command("bounds:replicas")
   .description("Measures how soon replicas follow each other.")
-  .option("--replicas <number>", "replicas", Number, 2)
-  .option("--connectors <number>", "connectors", Number, 4)
-  .option("--rounds <number>", "how often each figure is measured", Number, 30)
+  .option("--replicas <number>", "replicas", wholeNumberFrom(1), 2)
+  .option("--connectors <number>", "connectors", wholeNumberFrom(1), 4)
+  .option("--rounds <number>", "how often each figure is measured", wholeNumberFrom(1), 30)
   .parse()
   .opts<{ replicas: number; connectors: number; rounds: number }>();
 

@@ -4,6 +4,7 @@
 
 import { Command } from "commander";
 import { ownCommand } from "../../src/demo/service-process.ts";
+import { wholeNumberFrom } from "../../test/support/program/whole-number.ts";
 import { readUsage } from "../measure/process-usage.ts";
 import { RealConnectors } from "./real-connectors.ts";
 import { type BenchReplica, type NewConnector, ReplicaBench } from "./replica-bench.ts";
@@ -12,12 +13,12 @@ import { busyPrefix } from "./simulated-run.ts";
 
 const options = new Command("cost:replicas")
   .description("Measures what the state's server and the replicas have to do.")
-  .option("--replicas <number>", "replicas", Number, 4)
-  .option("--idle <number>", "idle connectors, simulated", Number, 1000)
-  .option("--busy <number>", "busy connectors, simulated", Number, 200)
-  .option("--real <number>", "connectors of the comparison; 0: none is made", Number, 40)
-  .option("--settle <seconds>", "wait before each measurement", Number, 15)
-  .option("--watch <seconds>", "how long is measured", Number, 60)
+  .option("--replicas <number>", "replicas", wholeNumberFrom(1), 4)
+  .option("--idle <number>", "idle connectors, simulated", wholeNumberFrom(1), 1000)
+  .option("--busy <number>", "busy connectors, simulated", wholeNumberFrom(1), 200)
+  .option("--real <number>", "connectors of the comparison; 0: none is made", wholeNumberFrom(0), 40)
+  .option("--settle <seconds>", "wait before each measurement", wholeNumberFrom(0), 15)
+  .option("--watch <seconds>", "how long is measured", wholeNumberFrom(1), 60)
   .parse()
   .opts<{ replicas: number; idle: number; busy: number; real: number; settle: number; watch: number }>();
 

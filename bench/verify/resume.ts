@@ -4,6 +4,7 @@
 import { Command } from "commander";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
+import { wholeNumberFrom } from "../../test/support/program/whole-number.ts";
 import { BenchServers, database } from "../bench-servers.ts";
 import { insertRange } from "../bench-tables.ts";
 import { describeMachine, median } from "../measure/report.ts";
@@ -20,8 +21,8 @@ const options = new Command("bench:resume")
   .description(
     "Measures Resume and ReInitialize after a lost slot, where 1 % of a table's rows have changed.",
   )
-  .option("--rows <number>", "rows of the table", Number, 5_000_000)
-  .option("--rounds <number>", "how often each is measured; the median counts", Number, 3)
+  .option("--rows <number>", "rows of the table", wholeNumberFrom(1), 5_000_000)
+  .option("--rounds <number>", "how often each is measured; the median counts", wholeNumberFrom(1), 3)
   .parse()
   .opts<ResumeOptions>();
 

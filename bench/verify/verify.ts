@@ -6,6 +6,7 @@ import type { Task, TaskRequest } from "../../src/connector/task.ts";
 import type { VerifyResult } from "../../src/connector/verification.ts";
 import type { ApiClient } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
+import { wholeNumberFrom } from "../../test/support/program/whole-number.ts";
 import { BenchServers, database } from "../bench-servers.ts";
 import { insertRange } from "../bench-tables.ts";
 import { describeMachine, median } from "../measure/report.ts";
@@ -22,12 +23,12 @@ const plain = "select count(*), sum(hashtext(t::text)) from bench t";
 
 const options = new Command("bench:verify")
   .description("Measures the comparison of a table with its source, beside a plain query on both servers.")
-  .option("--rows <number>", "rows of the table", Number, 5_000_000)
-  .option("--rounds <number>", "how often each is measured; the median counts", Number, 5)
+  .option("--rows <number>", "rows of the table", wholeNumberFrom(1), 5_000_000)
+  .option("--rounds <number>", "how often each is measured; the median counts", wholeNumberFrom(1), 5)
   .option(
     "--differing <number>",
     "rows of a million that differ at the sink, in the second measurement",
-    Number,
+    wholeNumberFrom(0),
     100,
   )
   .parse()

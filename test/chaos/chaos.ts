@@ -1,6 +1,7 @@
 // `bun run chaos`: rounds of random load under random faults. A round that breaks a law says what was wrong, and shows the service's log.
 
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
+import { wholeNumberFrom } from "../support/program/whole-number.ts";
 import { playReplicaRounds } from "./replicas/replica-rounds.ts";
 import { playServiceRounds } from "./service-rounds.ts";
 
@@ -15,15 +16,19 @@ interface ChaosOptions {
 
 const { replicas, kafka, ...options } = new Command("chaos")
   .description("Puts random load on the service under random faults, and compares the sinks with the source.")
-  .option("--rounds <number>", "how many, unless one breaks a law", count, 20)
+  .option("--rounds <number>", "how many, unless one breaks a law", wholeNumberFrom(1), 20)
   .addOption(
     new Option("--seed <number>", "for the same faults again")
-      .argParser(count)
+      .argParser(wholeNumberFrom(1))
       .default(Date.now() % 2 ** 31, "another one each time"),
   )
-  .option("--from <round>", "begins at that round of the seed", count, 1)
+  .option("--from <round>", "begins at that round of the seed", wholeNumberFrom(1), 1)
   .addOption(new Option("--only <text>", "only faults whose name contains this text").default("", "all"))
-  .option("--replicas <number>", "so many replicas over one state, instead of one service", count)
+  .option(
+    "--replicas <number>",
+    "so many replicas over one state, instead of one service",
+    wholeNumberFrom(1),
+  )
   .option("--kafka", "with replicas: writes to a broker too", false)
   .parse()
   .opts<ChaosOptions>();
@@ -33,9 +38,3 @@ const isFine =
     ? await playServiceRounds(options)
     : await playReplicaRounds({ ...options, replicas, hasKafka: kafka });
 process.exit(isFine ? 0 : 1);
-
-function count(text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError("A whole number from 1 on.");
-  return value;
-}

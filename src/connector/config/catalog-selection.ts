@@ -48,6 +48,11 @@ export function hashedColumns(catalog: Catalog, schema: string, table: string): 
   return columns.filter((column) => column.hash !== undefined).map((column) => column.name);
 }
 
+/** Whether the catalog asks for the history of a table; null: it does not list the table. */
+export function historyAsked(catalog: Catalog): (schema: string, table: string) => boolean | null {
+  return (schema, table) => findTable(catalog, schema, table)?.history_enabled ?? null;
+}
+
 function findColumn(catalog: Catalog, schema: string, table: string, column: string) {
   return named(findTable(catalog, schema, table)?.columns ?? [], column);
 }
@@ -69,16 +74,4 @@ function named<Entry extends { readonly name: string }>(
     () => new Map(list.toReversed().map((entry) => [entry.name, entry])),
   );
   return byName.get(name) as Entry | undefined;
-}
-
-/** Whether the catalog asks for the history of a table; null: it does not list the table. It may list ten thousand: they are looked through once. */
-export function historyAsked(catalog: Catalog): (schema: string, table: string) => boolean | null {
-  const asked = new Map(
-    catalog.schemas.flatMap((schema) =>
-      schema.tables.map(
-        (table) => [JSON.stringify([schema.name, table.name]), table.history_enabled] as const,
-      ),
-    ),
-  );
-  return (schema, table) => asked.get(JSON.stringify([schema, table])) ?? null;
 }
