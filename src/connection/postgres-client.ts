@@ -6,12 +6,12 @@ import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
+import type { PostgresSide } from "./connection-failure.ts";
 import {
   describePostgresError,
   isPlainRefusal,
   isTlsRefusal,
   notToPooler,
-  type PostgresSide,
   sqlStateOf,
 } from "./postgres-failure.ts";
 import { sqlState } from "./sql-state.ts";

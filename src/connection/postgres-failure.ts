@@ -4,11 +4,9 @@
 
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { isTlsProblem, type Meaning, meaningOfConnection, type PostgresSide } from "./connection-failure.ts";
 import { isSqlState, sqlState } from "./sql-state.ts";
 import { TunnelFailure, type TunnelFailureKind } from "./tunnel-failure.ts";
-
-/** The side of a connector that a server is on. It selects the error codes. */
-export type PostgresSide = "source" | "sink";
 
 /** The parts we read of an error from `pg`, node:net or node:tls. */
 interface ForeignError {
@@ -23,11 +21,6 @@ interface ForeignError {
   readonly routine: string | undefined;
   /** The context, innermost first. */
   readonly where: string | undefined;
-}
-
-interface Meaning {
-  readonly code: ErrorCode;
-  readonly text: string;
 }
 
 /**
@@ -84,74 +77,6 @@ export function isPlainRefusal(error: unknown): boolean {
 function isHostRefusal({ code, message }: ForeignError): boolean {
   const isRefused = code === sqlState.invalidAuthorizationSpecification;
   return isRefused && /no pg_hba\.conf entry|pg_hba\.conf rejects/.test(message);
-}
-
-const unreachable: Readonly<Record<string, string>> = {
-  ECONNREFUSED:
-    "Nothing listens at that host and port (ECONNREFUSED): see that the server is started, and that the port is right.",
-  ENOTFOUND: "The host name does not resolve.",
-  EAI_AGAIN: "The host name does not resolve at the moment.",
-  EHOSTUNREACH: "There is no route to the host.",
-  ENETUNREACH: "There is no route to the host's network.",
-  EACCES: "The operating system forbids the connection.",
-  ENOENT: "There is no socket at that path.",
-};
-
-function meaningOfConnection({ code, message }: ForeignError, side: PostgresSide): Meaning {
-  const known = unreachable[code];
-  if (known) return { code: `${side}_unreachable`, text: known };
-  if (code === "ETIMEDOUT" || /timeout expired|timed out/i.test(message)) return timedOut(side);
-  if (/SASL|SCRAM|password must be/i.test(message)) {
-    return { code: `${side}_authentication_failed`, text: loginText(message) };
-  }
-  if (isTlsProblem(code, message)) return { code: `${side}_unreachable`, text: tlsText(code, message) };
-  if (isLost(code, message)) {
-    return { code: `${side}_connection_lost`, text: "The connection to the server was lost." };
-  }
-  return { code: "internal", text: `Unexpected failure: ${message}` };
-}
-
-/** Of a login that the client gave up. A server that refuses a password says so itself. */
-function loginText(message: string): string {
-  if (/password must be/i.test(message))
-    return "The server asks for a password, and the connection has none.";
-  return `The login failed: ${message}.`;
-}
-
-function timedOut(side: PostgresSide): Meaning {
-  const code = side === "source" ? "source_timeout" : "sink_unreachable";
-  return { code, text: "The server did not answer in time: a firewall may drop the packets." };
-}
-
-function isLost(code: string, message: string): boolean {
-  return (
-    code === "ECONNRESET" ||
-    code === "EPIPE" ||
-    code === "ERR_SOCKET_CLOSED" ||
-    code === "ERR_STREAM_DESTROYED" ||
-    /connection terminated|not queryable|connection.*closed|socket.*closed|premature close/i.test(message)
-  );
-}
-
-function isTlsProblem(code: string, message: string): boolean {
-  return (
-    /^(ERR_TLS|ERR_SSL|EPROTO|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/.test(code) ||
-    /SSL|TLS|certificate/i.test(message)
-  );
-}
-
-function tlsText(code: string, message: string): string {
-  if (/does not support SSL/.test(message)) {
-    return "The server does not offer TLS, and ssl_mode asks for it.";
-  }
-  if (/ALTNAME|HOSTNAME/.test(code) || /altnames|hostname/i.test(message)) {
-    return "The server's certificate is for another host name.";
-  }
-  if (/EXPIRED/.test(code) || /expired/i.test(message)) return "The server's certificate has expired.";
-  if (/SELF_SIGNED|UNABLE_TO|DEPTH_ZERO/.test(code) || /self.signed|unable to/i.test(message)) {
-    return "The server's certificate is not signed by a root that is trusted: set ssl_root_cert.";
-  }
-  return "The TLS handshake failed.";
 }
 
 /** By SQLSTATE, or by its class of two characters. The longer match counts. */

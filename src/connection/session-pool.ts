@@ -3,8 +3,9 @@
 // moment, and holds nothing that another run could wait for.
 
 import type { Client } from "pg";
+import type { PostgresSide } from "./connection-failure.ts";
 import { closeClient, destroyClient } from "./postgres-client.ts";
-import { describePostgresError, type PostgresSide } from "./postgres-failure.ts";
+import { describePostgresError } from "./postgres-failure.ts";
 
 /** When no work came for so long, the pool closes the session. */
 const defaultIdleMs = 1_000;

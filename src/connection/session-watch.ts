@@ -6,9 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Permits } from "../concurrency/semaphore.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
+import type { PostgresSide } from "./connection-failure.ts";
 import { hasOneSession } from "./has-one-session.ts";
 import { destroyClient, processIdOf, socketOf, withPostgres } from "./postgres-client.ts";
-import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import { sqlStateOf } from "./postgres-failure.ts";
 
 const checkEveryMs = 5_000;
 /** After a check that raised a suspicion. */
