@@ -8,6 +8,8 @@ import { MillraceError } from "../errors/millrace-error.ts";
 /** `public`: all private ranges are refused. `default`: link-local addresses and metadata services are. */
 export type EgressPolicy = "default" | "public";
 
+type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
+
 /** Throws `invalid_setting` for another word: to take it as `default` would open what somebody meant to close. */
 export function egressPolicy(environment: Readonly<Record<string, string | undefined>>): EgressPolicy {
   const word = environment.MILLRACE_WEBHOOK_EGRESS?.trim() || "default";
@@ -15,10 +17,12 @@ export function egressPolicy(environment: Readonly<Record<string, string | undef
   throw new MillraceError("invalid_setting", "MILLRACE_WEBHOOK_EGRESS must be public, or unset.");
 }
 
-/** Metadata services that are not link-local: AWS over IPv6, Alibaba, Oracle, Azure's host agent. */
+/** Metadata services that are not link-local: AWS over IPv6 (of machines, of pods), Google, Scaleway, Alibaba, Oracle, Azure's host agent. */
 const metadataAddresses: ReadonlySet<string> = new Set([
   "fd00:ec2::254",
+  "fd00:ec2::23",
   "fd20:ce::254",
+  "fd00:42::42",
   "100.100.100.200",
   "192.0.0.192",
   "168.63.129.16",
@@ -28,10 +32,14 @@ const metadataAddresses: ReadonlySet<string> = new Set([
 export function refusal(address: string, policy: EgressPolicy): string | null {
   const bare = address.replace(/%.*$/, "");
   if (!ipaddr.isValid(bare)) return "is not an IP address";
-  const parsed = embeddedIpv4(ipaddr.process(bare));
-  const range = parsed.range();
+  const reasons = destinations(ipaddr.process(bare)).map((each) => destinationRefusal(each, policy));
+  return reasons.find((reason) => reason !== null) ?? null;
+}
+
+function destinationRefusal(destination: IpAddress, policy: EgressPolicy): string | null {
+  const range = destination.range();
   if (range === "linkLocal") return "is link-local";
-  if (metadataAddresses.has(parsed.toString())) return "is a cloud's metadata service";
+  if (metadataAddresses.has(destination.toString())) return "is a cloud's metadata service";
   if (range === "multicast" || range === "broadcast") return "is not the address of one host";
   if (policy === "public" && range !== "unicast") return `is not public (${range})`;
   return null;
@@ -43,14 +51,32 @@ export function literalRefusal(hostname: string, policy: EgressPolicy): string |
   return ipaddr.isValid(literal) ? refusal(literal, policy) : null;
 }
 
-/** The IPv4 address within one of NAT64 (64:ff9b::/96) or 6to4 (2002::/16): that is where packets end up. */
-function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
-  if (address.kind() === "ipv4") return address;
+/** Where the bytes of an IPv4 address are in one of local NAT64, whose prefix has one of four lengths: RFC 6052, section 2.2. */
+const localNat64 = [
+  [6, 7, 9, 10],
+  [7, 9, 10, 11],
+  [9, 10, 11, 12],
+  [12, 13, 14, 15],
+];
+
+/**
+ * Where packets end up: the IPv4 address within one of NAT64 (64:ff9b::/96, RFC 6052; 64:ff9b:1::/48, RFC 8215), of a translator (::ffff:0:0:0/96,
+ * RFC 6145) or of 6to4 (2002::/16), or the address itself. Several where the length of a prefix is not known.
+ */
+function destinations(address: IpAddress): readonly IpAddress[] {
+  if (address.kind() === "ipv4") return [address];
   const bytes = address.toByteArray();
-  const range = address.range();
-  if (range === "rfc6052") return ipaddr.fromByteArray(bytes.slice(12));
-  if (range === "6to4") return ipaddr.fromByteArray(bytes.slice(2, 6));
-  return address;
+  const ipv4 = (positions: readonly number[]) => ipaddr.fromByteArray(positions.map((at) => bytes[at]!));
+  switch (address.range()) {
+    case "rfc6052":
+      return bytes[5] === 0 ? [ipv4([12, 13, 14, 15])] : localNat64.map(ipv4);
+    case "rfc6145":
+      return [ipv4([12, 13, 14, 15])];
+    case "6to4":
+      return [ipv4([2, 3, 4, 5])];
+    default:
+      return [address];
+  }
 }
 
 export type Lookup = (host: string) => Promise<readonly string[]>;

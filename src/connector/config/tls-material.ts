@@ -4,6 +4,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import type { Violation } from "../../errors/millrace-error.ts";
 import type { PostgresConnectionRequest } from "./connection.ts";
+import { iterationsOf, maxIterations } from "./encrypted-key.ts";
 
 type Text = string | null;
 
@@ -76,6 +77,9 @@ function keyProblem({ cert, key, passphrase = null, names, inFiles = [] }: PemTe
   }
   if (isEncrypted && passphrase === null)
     return `the key is encrypted: give its passphrase in ${names.passphrase}`;
+  if (isEncrypted && iterationsOf(key) > maxIterations) {
+    return `the key's passphrase is hashed more than ${maxIterations} times, which takes too long: write it anew (openssl pkcs8 -topk8 -iter 100000 -in client.key -out new.key)`;
+  }
   const parsed = parsedKey(key, isEncrypted ? passphrase : null);
   if (parsed === null && isEncrypted)
     return `the key cannot be decrypted with ${names.passphrase}, or ${damaged}`;

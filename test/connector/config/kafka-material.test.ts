@@ -63,6 +63,19 @@ describe("brokers", () => {
     });
   });
 
+  test("a key whose passphrase would be hashed for minutes is refused at once", () => {
+    const key = (der: Buffer) =>
+      `-----BEGIN ENCRYPTED PRIVATE KEY-----\n${der.toString("base64")}\n-----END ENCRYPTED PRIVATE KEY-----\n`;
+    const problem = (der: Buffer) =>
+      problems({ ssl_certificate_location: "/c.pem", ssl_key: key(der), ssl_key_password: "open" }).ssl_key;
+    const takesLong = "the key's passphrase is hashed more than 1000000 times, which takes too long";
+    expect(problem(encryptedDer(100_000_000))).toStartWith(takesLong);
+    expect(problem(encryptedDer(1_000_001))).toStartWith(takesLong);
+    expect(problem(encryptedDer(2048))).toStartWith("the key cannot be decrypted");
+    // A length without an end, again and again.
+    expect(problem(Buffer.alloc(500_000, "3080", "hex"))).toStartWith("the key cannot be decrypted");
+  });
+
   test("an encrypted key needs its passphrase", () => {
     const key = { ssl_certificate_location: "/c.pem", ssl_key: encryptedKey };
     expect(problems(key)).toEqual({
@@ -99,3 +112,18 @@ test("a registry's, with the request", () => {
     expect(JSON.stringify(error.violations)).not.toContain("planted");
   }
 });
+
+/** An EncryptedPrivateKeyInfo of no key: AES-256 by PBKDF2. */
+function encryptedDer(iterations: number): Buffer {
+  const tlv = (tag: number, ...parts: readonly Buffer[]) => {
+    const content = Buffer.concat(parts);
+    return Buffer.concat([Buffer.from([tag, content.length]), content]);
+  };
+  const hex = (text: string) => Buffer.from(text, "hex");
+  const number = Buffer.alloc(5);
+  number.writeUInt32BE(iterations, 1);
+  const pbkdf2 = tlv(0x30, hex("06092a864886f70d01050c"), tlv(0x30, tlv(4, Buffer.alloc(8)), tlv(2, number)));
+  const aes = tlv(0x30, hex("060960864801650304012a"), tlv(4, Buffer.alloc(16)));
+  const algorithm = tlv(0x30, hex("06092a864886f70d01050d"), tlv(0x30, pbkdf2, aes));
+  return tlv(0x30, algorithm, tlv(4, Buffer.alloc(32)));
+}
