@@ -64,6 +64,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     report: reportSettings(flags, environment),
   };
   egressPolicy(environment); // The workers read it for themselves. A wrong word ends the start.
+  if (settings.replicaWeight === 0 && settings.databaseUrl === null) throw nobodyRuns;
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
   return settings;
 }
@@ -93,6 +94,10 @@ function openWithoutAuthentication(host: string): MillraceError {
       "MILLRACE_ALLOW_ANONYMOUS=1 overrides this.",
   );
 }
+
+const nobodyRuns = invalidSetting(
+  "MILLRACE_REPLICA_WEIGHT=0 needs DATABASE_URL: without it there is no other replica that could run the connectors.",
+);
 
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;

@@ -191,8 +191,12 @@ test("loopback addresses are those that other machines cannot reach", () => {
 
 test("a replica's id is of plain characters", () => {
   expect(readSettings({}, { MILLRACE_REPLICA_ID: "eu-1.a_b" }).replicaId).toBe("eu-1.a_b");
-  const shared = { MILLRACE_REPLICA_WEIGHT: "0", MILLRACE_LEASE_SECONDS: "300" };
+  const weightless = { MILLRACE_REPLICA_WEIGHT: "0", MILLRACE_LEASE_SECONDS: "300" };
+  const shared = { ...weightless, DATABASE_URL: "postgres://millrace@db/millrace" };
   expect(readSettings({}, shared)).toMatchObject({ replicaWeight: 0, leaseSeconds: 300 });
+  expect(refusal(() => readSettings({}, weightless)).message).toStartWith(
+    "MILLRACE_REPLICA_WEIGHT=0 needs DATABASE_URL",
+  );
   for (const [name, value, bounds] of [
     ["MILLRACE_REPLICA_WEIGHT", "101", "from 0 to 100"],
     ["MILLRACE_REPLICA_WEIGHT", "-1", "from 0 to 100"],

@@ -127,6 +127,7 @@ export class ConnectorAlerts {
 
   /** The alerts that are due. They count as told. */
   due(nowMs: number): Alert[] {
+    this.#notAfter(nowMs);
     const alerts = [
       this.#ofTrouble(nowMs),
       this.#ofRecovery(nowMs),
@@ -143,6 +144,12 @@ export class ConnectorAlerts {
   /** What waits for its turn and has happened once, so that who holds the connector next cannot tell of it. It counts as told. */
   untold(): Alert[] {
     return [this.#takeTasks(), this.#takeDifferences(), this.#takeParked()].filter((alert) => alert !== null);
+  }
+
+  /** Where the clock was set back, what had begun by it begins now: nothing waits until the clock is there again. */
+  #notAfter(nowMs: number): void {
+    if (this.#wellSinceMs !== null) this.#wellSinceMs = Math.min(this.#wellSinceMs, nowMs);
+    if (this.#trouble) this.#trouble = { ...this.#trouble, sinceMs: Math.min(this.#trouble.sinceMs, nowMs) };
   }
 
   /** `isAnother`: it is no continuation of one of its kind. Each failure is a change; retries go on through short calms. */

@@ -2,6 +2,7 @@
 // compared for longest.
 
 import type { TaskService } from "../api/services.ts";
+import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { TableStatus } from "../connector/table-status.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
@@ -59,9 +60,9 @@ export class VerifySchedule implements AsyncDisposable {
     this.context.log.warn({ error, connector }, text);
   }
 
-  async #lookAt({ id, limits, sink }: ConnectorConfig): Promise<void> {
+  async #lookAt({ id, limits, source, sink }: ConnectorConfig): Promise<void> {
     const everyMs = limits.verify.every_hours * hourMs;
-    if (everyMs === 0 || !sink.postgres) return;
+    if (everyMs === 0 || !sink.postgres || copiesInRounds({ source })) return;
     const { tables, verified, unfinished, create, nowMs } = this.context;
     if ((await unfinished(id)).some(({ spec }) => spec.Verify)) return;
     const asked = (table: TableName) => this.#askedMs.get(keyOf(id, table)) ?? Number.NEGATIVE_INFINITY;

@@ -348,3 +348,18 @@ test("parked messages are told once in 15 minutes, by table", () => {
   const [second] = alerts.due(1_000 + 15 * 60_000);
   expect(second).toMatchObject({ atMs: 2_000, data: { count: 5 } });
 });
+
+test("a clock that is set back by an hour holds up neither a recovery nor what fails again", () => {
+  const rig = new Rig();
+  rig.report(retry(3));
+  rig.pass(retryingMs);
+  expect(rig.told).toEqual(["connector.retrying"]);
+  rig.report({});
+  rig.nowMs -= 60 * minute;
+  rig.pass(settledMs + 5_000);
+  expect(rig.told).toEqual(["connector.recovered"]);
+  rig.report(retry(3));
+  rig.nowMs -= 60 * minute;
+  rig.pass(retryingMs + 5_000);
+  expect(rig.told).toEqual(["connector.retrying"]);
+});

@@ -11,13 +11,16 @@ const table = (name: string, state: TableState = "Streaming"): TableStatus => {
   return { schema: "public", name, state, rows_in: 0, history: false };
 };
 
-function stage(everyHours: number, others: readonly ConnectorConfig[] = []) {
+function stage(
+  everyHours: number,
+  others: readonly ConnectorConfig[] = [],
+  config: ConnectorConfig = sampleConfig("orders"),
+) {
   const made: string[] = [];
   const warnings: object[] = [];
   const at = { nowMs: 100 * hourMs };
   const open: Task[] = [];
   const verified: VerifiedTable[] = [];
-  const config = sampleConfig("orders");
   const connector: ConnectorConfig = {
     ...config,
     limits: { ...config.limits, verify: { every_hours: everyHours, lanes: 0 } },
@@ -70,7 +73,12 @@ test("one at a time, and none where nobody asks for it", async () => {
   await schedule.look();
   const never = stage(0);
   await never.schedule.look();
-  expect([...made, ...never.made]).toEqual([]);
+  const config = sampleConfig("orders");
+  const postgres = { ...config.source.postgres!, replication_type: { snapshot: {} } };
+  // Stored before it was refused.
+  const rounds = stage(1, [], { ...config, source: { postgres } });
+  await rounds.schedule.look();
+  expect([...made, ...never.made, ...rounds.made]).toEqual([]);
 });
 
 test("a connector whose tables cannot be read keeps no other one from its turn", async () => {

@@ -77,6 +77,7 @@ const rules: readonly Rule[] = [
   { within: ["/sink/postgres/target_schema"], check: checkTargetSchema },
   { within: ["/sink/webhook/url"], check: checkUrl },
   { within: ["/limits/receipts_hours", "/sink"], check: checkReceipts },
+  { within: ["/limits/verify", "/sink", "/source/postgres/replication_type"], check: checkVerify },
   {
     within: ["/sink/webhook/headers", "/sink/webhook/auth", "/sink/webhook/signing"],
     check: ({ sink }) => (sink?.webhook ? headerClashes(sink.webhook) : []),
@@ -283,4 +284,15 @@ function checkReceipts({ limits, sink }: Part): readonly Violation[] {
   const message =
     "a Postgres sink sends no requests that receipts could be of: look at the row in its table, or set history_enabled for what it was";
   return [{ path: "/limits/receipts_hours", message }];
+}
+
+/** Only a stream into a Postgres sink can be compared with its source: see `verify-task`. */
+function checkVerify({ limits, source, sink }: Part): readonly Violation[] {
+  if ((limits?.verify?.every_hours ?? 0) === 0) return [];
+  const isRounds = source?.postgres?.replication_type?.snapshot !== undefined;
+  if (!isRounds && !sink?.webhook && !sink?.kafka) return [];
+  const message = isRounds
+    ? "copies in rounds are not compared: each round brings the tables as they are at the source. Leave it out, or set 0"
+    : "only a Postgres sink has rows that could be compared with the source. Leave it out, or set 0";
+  return [{ path: "/limits/verify/every_hours", message }];
 }

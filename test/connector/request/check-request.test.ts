@@ -350,6 +350,17 @@ describe("kinds that are known but not implemented", () => {
     );
   });
 
+  test("comparisons of what has no rows at a sink, or is copied in rounds", () => {
+    const limits = { verify: { every_hours: 24 } };
+    const path = "/limits/verify/every_hours";
+    expect(refused({ limits })).toBeNull();
+    expect(refusedWebhook({})).toBeNull();
+    expect(Object.keys(refused({ limits, sink: webhookSinkSample({}) })?.errors ?? {})).toEqual([path]);
+    const rounds = { source: sourceSample({ replication_type: { snapshot: {} } }) };
+    expect(Object.keys(refused({ limits, ...rounds })?.errors ?? {})).toEqual([path]);
+    expect(refused({ limits: { verify: { every_hours: 0 } }, ...rounds })).toBeNull();
+  });
+
   test("an unknown kind is an unknown key", () => {
     expect(refused({ sink: { bogus: {} } })).toEqual({
       code: "invalid_request",
