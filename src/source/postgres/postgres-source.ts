@@ -161,8 +161,8 @@ export class PostgresSource implements Source {
 
   async publish(): Promise<void> {
     await this.#sessions.with(async (client) => {
-      await this.#slot.willMakeObjects(client);
-      await this.#publications.publish(client, this.#tables);
+      const willMake = () => this.#slot.willMakeObjects(client);
+      await this.#publications.publish(client, this.#tables, willMake);
     });
     for (const each of [this.#generated, this.#silentChanges]) each.published(this.#tables);
   }

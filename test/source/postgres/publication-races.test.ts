@@ -40,6 +40,8 @@ function meddleAfter(client: Client, count: number, sql: string): { done: Promis
   return meddling;
 }
 
+const nothing = () => Promise.resolve();
+
 async function withMeddling(count: number, sql: string, before: string) {
   await server.query(`drop publication if exists ${own}, "${own}$append"; drop table if exists a, b, c;
     create table a (id int primary key); create table b (id int primary key)`);
@@ -55,13 +57,13 @@ async function withMeddling(count: number, sql: string, before: string) {
   await using client = await server.connect();
   await client.query("set search_path = ''");
   const first = await read(client);
-  await first.publications.publish(client, first.tables);
+  await first.publications.publish(client, first.tables, nothing);
   await server.query(before);
   const second = await read(client);
   await using raced = await server.connect();
   await raced.query("set search_path = ''");
   const meddling = meddleAfter(raced, count, sql);
-  const outcome = await second.publications.publish(raced, second.tables).then(
+  const outcome = await second.publications.publish(raced, second.tables, nothing).then(
     () => "published",
     (error) => toMillraceError(error).code,
   );
@@ -112,4 +114,28 @@ test.each(meddling)("somebody %s while %s", async (_, __, [, sql, expected], bef
     expect(["published", "table_changed"]).toContain(outcome);
   }
   expect(moments).toBeGreaterThan(3);
+});
+
+test("what is published as it is to be asks for nothing that is made at the source", async () => {
+  await server.query(`drop publication if exists ${own}, "${own}$append"; drop table if exists a, b, c, aside;
+    create table a (id int primary key)`);
+  const config = postgresSource(server.connection("postgres"));
+  const state = await SourceState.load(memorySourceState());
+  await using client = await server.connect();
+  await client.query("set search_path = ''");
+  const makings: string[] = [];
+  const publish = async (when: string) => {
+    const publications = new SourcePublications(config, own, { state, events: { warning: () => {} } });
+    const tables = await publications.read(client, await readTableShapes(client, selectionOf(config), false));
+    await publications.publish(client, tables, () => Promise.resolve(void makings.push(when)));
+  };
+  await publish("at first");
+  await publish("again");
+  await server.query(
+    "create schema aside; create table aside.b (id int primary key); drop schema aside cascade",
+  );
+  await publish("after another table came and went");
+  await server.query("create table b (id int primary key)");
+  await publish("with another table");
+  expect(makings).toEqual(["at first", "with another table"]);
 });

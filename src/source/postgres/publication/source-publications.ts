@@ -85,14 +85,19 @@ export class SourcePublications {
   }
 
   /**
-   * Publishes `tables` as `read` returned them, once sinks know which of their copies lack changes.
+   * Publishes `tables` as `read` returned them, once sinks know which of their copies lack changes. `willMake` is awaited before anything
+   * is made or altered at the source, and not called where all is as it is to be.
    *
    * Throws `table_changed` when somebody has altered the service's own publications since: they have to be read again.
    */
-  async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
+  async publish(
+    client: Client,
+    tables: readonly SourceTable[],
+    willMake: () => Promise<void>,
+  ): Promise<void> {
     const { state } = this.context;
     if (this.named === null) {
-      this.#published = await this.#publishOwn(client, tables);
+      this.#published = await this.#publishOwn(client, tables, willMake);
       state.set(ownPublicationsKey, JSON.stringify(this.#published.publications));
     }
     // Of the user's publication, what `read` saw: the next read finds what has changed since.
@@ -123,11 +128,16 @@ export class SourcePublications {
   }
 
   /** Alterations by somebody else meanwhile must not be undone unnoticed: see `requireUndisturbed`. */
-  async #publishOwn(client: Client, tables: readonly SourceTable[]): Promise<Published> {
+  async #publishOwn(
+    client: Client,
+    tables: readonly SourceTable[],
+    willMake: () => Promise<void>,
+  ): Promise<Published> {
     const { partitions_as_root: viaRoot } = this.config;
     const seen = this.#published;
     // The plan first: an earlier alteration is in both the plan and `before`, a later one is in neither.
     const plan = await this.#plan(client, seen, tables);
+    if (plan.length > 0) await willMake();
     const before = await readPublished(client, this.names);
     requireSeen(seen, before, tables);
     if (plan.length === 0) return before;

@@ -72,7 +72,7 @@ export class SourceSlot {
     const { owner, term, state } = this.context;
     this.#reached.forget();
     state.set(standbyKey, null);
-    await state.willMakeObjects();
+    await this.willMakeObjects(client);
     await dropSlot(client, this.name, signal, { owner, term, confirm: () => state.willMakeObjects() });
   }
 
