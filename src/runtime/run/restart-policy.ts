@@ -6,8 +6,8 @@ import type { MillraceError } from "../../errors/millrace-error.ts";
 /** Consecutive failures of one run without progress in between. */
 export interface FailureStreak {
   readonly count: number;
-  /** Milliseconds on the clock of `nowMs`. */
-  readonly sinceMs: number;
+  /** When the retry window began, in milliseconds on the clock of `nowMs`; null: the last failure is retried without an end. */
+  readonly windowSinceMs: number | null;
 }
 
 export type RestartDecision =
@@ -19,9 +19,17 @@ const initialBackoffMs = 250;
 export const maxBackoffMs = 5_000;
 export const defaultRetryWindowMs = 300_000;
 
-/** The streak with one more failure. Pass null after progress: that begins a new streak. */
-export function addFailure(streak: FailureStreak | null, nowMs: number): FailureStreak {
-  return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
+/**
+ * The streak with one more failure. Pass null after progress: that begins a new streak. What is retried without an end, as a sink that is away for
+ * a night, uses nothing up of the window of what fails next.
+ */
+export function addFailure(
+  streak: FailureStreak | null,
+  { code }: Pick<MillraceError, "code">,
+  nowMs: number,
+): FailureStreak {
+  const count = (streak?.count ?? 0) + 1;
+  return { count, windowSinceMs: isEndless(code) ? null : (streak?.windowSinceMs ?? nowMs) };
 }
 
 /** So many fencings within `fencingsMs` mean that another service uses the id. */
@@ -39,7 +47,7 @@ export function mayFenceBack(before: readonly number[], nowMs: number): boolean 
 
 /**
  * A permanent error ends the run. A transient one is retried with exponential backoff and jitter (`random` in [0, 1)):
- * forever if the sink is the cause, otherwise for `retryWindowMs` after the first failure of the streak.
+ * forever if the sink is the cause, otherwise for `retryWindowMs`.
  */
 export function decideRestart(
   error: MillraceError,
@@ -54,7 +62,8 @@ export function decideRestart(
 ): RestartDecision {
   const isRetried = error.code === "kafka_fenced" && options.fencesBack === true;
   if (error.retry === "permanent" && !isRetried) return { action: "fail", reason: error.message };
-  if (!isEndless(error.code) && options.nowMs - streak.sinceMs >= options.retryWindowMs) {
+  const inWindowMs = options.nowMs - (streak.windowSinceMs ?? options.nowMs);
+  if (!isRetried && inWindowMs >= options.retryWindowMs) {
     const seconds = Math.round(options.retryWindowMs / 1000);
     return {
       action: "fail",

@@ -184,7 +184,7 @@ export class RunLoop {
       if (!this.context.mayRun()) continue;
       const error = tellOfWaitingTables(locateFailure(ended, this.connector.config));
       const nowMs = this.context.monotonicMs();
-      streak = addFailure(progressed ? null : streak, nowMs);
+      streak = addFailure(progressed ? null : streak, error, nowMs);
       const retryWindowMs = this.#retryWindowMs();
       const fencesBack = this.#fencesBack(error, nowMs);
       const random = this.context.random();

@@ -199,6 +199,20 @@ test("an attempt that cannot start is retried like a failed one", async () => {
   expect(failures).toEqual([{ retry: { attempt: 1, reason: "There is no thread left." } }]);
 });
 
+test.each(["source_unreachable", "kafka_fenced"] as const)(
+  "after a sink that was away for longer than the window, %s is tried again like a first failure",
+  async (code) => {
+    const away = Array.from({ length: 400 }, () => ({ code: "sink_unreachable", lastsMs: 1_000 }) as const);
+    const { failures, attempts } = await play([
+      ...away,
+      { code, lastsMs: 1_000 },
+      { code: null, lastsMs: 5 },
+    ]);
+    expect(failures.every((health) => "retry" in health)).toBe(true);
+    expect(attempts).toBe(402);
+  },
+);
+
 test("an unreachable source is retried until the window ends, and then the run fails", async () => {
   const { failures, nowMs, attempts } = await play([{ code: "source_unreachable", lastsMs: 1_000 }]);
   expect(failures.at(-1)).toHaveProperty("failed");

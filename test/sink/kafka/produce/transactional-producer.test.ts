@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { type Connection, NetworkError, ResponseError, TimeoutError } from "@platformatic/kafka";
 import { MillraceError } from "../../../../src/errors/millrace-error.ts";
-import { decideRestart } from "../../../../src/runtime/run/restart-policy.ts";
+import { addFailure, decideRestart } from "../../../../src/runtime/run/restart-policy.ts";
 import type { Cluster } from "../../../../src/sink/kafka/client/cluster.ts";
 import { TransactionalProducer } from "../../../../src/sink/kafka/produce/transactional-producer.ts";
 
@@ -82,7 +82,7 @@ describe.each(Object.entries(lost))("%s", (_, failure) => {
     await producer.add(next);
     expect(asked.slice(4)).toEqual(["init", "add"]);
     // The run comes again soon, however often that happens.
-    const streak = { count: 1, sinceMs: 0 };
+    const streak = addFailure(null, failed as MillraceError, 0);
     const decided = { nowMs: 1e9, retryWindowMs: 300_000, random: 1 };
     expect(decideRestart(failed as MillraceError, streak, decided)).toMatchObject({
       action: "restart",
