@@ -80,6 +80,27 @@ test("what the source did not send of a row comes from the batch or from the tab
   await rig.expectEqual();
 });
 
+test("a large value that many updates leave alone is not held once for each of them", async () => {
+  await using rig = await streaming(
+    `create table t (id int primary key, v int, big text);
+     alter table t alter column big set storage external;
+     alter table t replica identity default;
+     insert into t select 1, 0, repeat('x', 100000)`,
+  );
+  await untilTold(rig, "id", "t_history", 1);
+  await rig.source(`begin; update t set big = repeat('y', 100000);
+    do $$ begin for i in 1..999 loop update t set v = i; end loop; end $$; commit`);
+  await untilTold(rig, "id", "t_history", 1001);
+  const [facts] = await rig.sink<{ versions: number; values: number; writes: number }>(
+    `select count(distinct v)::int as versions, count(*) filter (where big = repeat('y', 100000))::int as values,
+      count(distinct cmin::text)::int as writes from t_history where _sm_op = 'u'`,
+  );
+  expect(facts).toMatchObject({ versions: 1000, values: 1000 });
+  // 100 MB of rows: written in parts, most of them as a part that the table fills.
+  expect(facts!.writes).toBeGreaterThan(1);
+  await rig.expectEqual();
+});
+
 test("keys that are swapped, and unique values, are told row by row", async () => {
   await using rig = await streaming(
     "create table t (id int primary key, v text unique); insert into t values (1, 'a'), (2, 'b')",

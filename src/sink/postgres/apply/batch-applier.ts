@@ -16,7 +16,7 @@ import { InsertRuns, longValueBytes, NetChanges, relationsWithInsertsOnly } from
 import { outOfDate, type PreparedTable } from "./prepared-table.ts";
 import { applySingle, isSingle, requireIdentified } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
-import { truncateTables } from "./truncation.ts";
+import { isSameTruncate, truncateTables } from "./truncation.ts";
 
 interface Pending {
   readonly table: PreparedTable;
@@ -93,7 +93,7 @@ export class BatchApplier {
         if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
         else await this.#single(table, i);
       }
-      if (this.session.inOrder) await this.#flush();
+      if (this.session.inOrder || this.#history.isFull) await this.#flush();
     }
     await this.#history.flushSkipped();
     await this.#flush();
@@ -212,11 +212,11 @@ export class BatchApplier {
     const { rows, history } = pending;
     if (rows instanceof NetChanges) {
       const isFolded = rows.add(this.batch, i);
-      if (isFolded) history?.add(i, rows.folded);
+      if (isFolded && history) this.#history.add(history, i, rows.folded);
       return isFolded;
     }
     rows.add(this.batch, i);
-    history?.add(i);
+    if (history) this.#history.add(history, i);
     return true;
   }
 
@@ -264,7 +264,7 @@ export class BatchApplier {
     const targets: PreparedTable[] = [];
     const changes = new Map<PreparedTable, number>();
     let last = first;
-    for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
+    for (let i = first; i < batch.count && isSameTruncate(batch, i, first); i++) {
       const at = batch.relation[i]!;
       last = i;
       const skips = this.#skips(at, i);
@@ -306,12 +306,4 @@ export class BatchApplier {
 
 function isSameTarget(one: PreparedTable, other: PreparedTable): boolean {
   return one.target.schema === other.target.schema && one.target.name === other.target.name;
-}
-
-function belongsTo(batch: ChangeBatch, i: number, first: number): boolean {
-  return (
-    batch.kind[i] === ChangeKind.truncate &&
-    batch.transaction[i] === batch.transaction[first] &&
-    batch.newStart[i] === batch.newStart[first]
-  );
 }

@@ -1,6 +1,7 @@
 // Truncates at the sink the tables that the source has truncated, and no others.
 
 import type { Client } from "pg";
+import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PreparedTable } from "./prepared-table.ts";
@@ -25,4 +26,13 @@ export async function truncateTables(
     for (const name of names) await client.query(`delete from ${name}`);
   }
   await client.query("release savepoint before_truncate");
+}
+
+/** Whether change `i` is of the TRUNCATE that `first` is of. */
+export function isSameTruncate(batch: ChangeBatch, i: number, first: number): boolean {
+  return (
+    batch.kind[i] === ChangeKind.truncate &&
+    batch.transaction[i] === batch.transaction[first] &&
+    batch.newStart[i] === batch.newStart[first]
+  );
 }

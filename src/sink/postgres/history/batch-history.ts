@@ -4,7 +4,7 @@
 import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
 import type { Relation } from "../../../change/relation.ts";
 import type { MergeSession } from "../apply/merge-session.ts";
-import { NetChanges } from "../apply/net-changes.ts";
+import { type FoldedChange, NetChanges } from "../apply/net-changes.ts";
 import type { PreparedTable } from "../apply/prepared-table.ts";
 import { HistoryRows } from "./history-rows.ts";
 import { writeHistory, writeSingle, writeTruncated } from "./history-write.ts";
@@ -24,10 +24,15 @@ interface Skipped {
   rows: HistoryRows;
 }
 
+/** A row is held with values that the batch has once and many updates left alone: more than the batch itself, without an end. */
+const mostHeldBytes = 24 * 1024 * 1024;
+
 export class BatchHistory {
   readonly #applied = new Map<PreparedTable, PreparedHistory>();
   /** By index of the relation in the batch; null: its history takes nothing. */
   readonly #skipped = new Map<number, Skipped | null>();
+  /** Of rows that wait for their tables' changes to be written. */
+  #heldBytes = 0;
 
   constructor(
     private readonly session: MergeSession,
@@ -52,7 +57,20 @@ export class BatchHistory {
     return history ? new HistoryRows(this.batch, history, this.session.form) : null;
   }
 
+  /** Adds the rows of change `i`. `folded`: what the batch knows of it. */
+  add(rows: HistoryRows, i: number, folded?: FoldedChange): void {
+    const before = rows.bytes;
+    rows.add(i, folded);
+    this.#heldBytes += rows.bytes - before;
+  }
+
+  /** What was added has to be written before more is. */
+  get isFull(): boolean {
+    return this.#heldBytes > mostHeldBytes;
+  }
+
   async write(table: PreparedTable, rows: HistoryRows): Promise<void> {
+    this.#heldBytes -= rows.bytes;
     await writeHistory(this.session, this.#applied.get(table)!, rows);
   }
 

@@ -23,6 +23,8 @@ const unfolded: FoldedChange = { row: null, before: null, moves: false };
 export class HistoryRows {
   readonly direct: HistoryBody;
   readonly staged: HistoryBody;
+  /** Of all rows, as they are held: values that the batch has once, and an update left alone, are in each row. */
+  bytes = 0;
   readonly #groups = new Map<string, StagedGroup>();
   #place: HistoryPlace = { commitLsn: lsn(0n), commitTimeUs: 0n };
   /** The index of its transaction in the batch. */
@@ -87,6 +89,7 @@ export class HistoryRows {
   }
 
   #whole(i: number, op: HistoryOp, tuple: TupleRef, step = 0): void {
+    this.bytes += tuple.end - tuple.start;
     this.direct.add(this.history.ofTuple(tuple), op, this.#placeAt(i), this.#ordinal(i) + step);
   }
 
@@ -95,6 +98,7 @@ export class HistoryRows {
     const group = this.#groups.get(known) ?? { number: this.#groups.size, op, missing };
     this.#groups.set(known, group);
     const { number } = group;
+    this.bytes += tuple.end - tuple.start;
     this.staged.add(this.history.ofTuple(tuple), number, this.#placeAt(i), this.#ordinal(i) + step, true);
   }
 
