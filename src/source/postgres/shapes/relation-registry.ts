@@ -15,8 +15,8 @@ import { type TupleTransformer, transformedRelation, tupleTransformer } from "./
 
 /** What the decoder needs of a relation for each change. */
 export interface RelationSlot {
-  /** The announcement, with the name that the relation had then. */
-  readonly message: RelationMessage;
+  /** The announcement, with the name that the relation has. */
+  message: RelationMessage;
   relation: Relation;
   /** The shape before this announcement: the one announced before, or that of the catalog before the stream. */
   readonly previous: Relation | null;
@@ -24,7 +24,7 @@ export interface RelationSlot {
   readonly keep: Uint8Array | null;
   readonly selected: boolean;
   /** Transforms a tuple before it is sent; null: it is sent as it is. */
-  readonly transformer: TupleTransformer | null;
+  transformer: TupleTransformer | null;
   /** The relation's index in the batch that is being filled; -1 before its first change there. */
   indexInBatch: number;
 }
@@ -94,14 +94,9 @@ export class RelationRegistry {
    * found.
    */
   announce(message: RelationMessage, at: Lsn, xid: number): void {
-    const leftOut = message.columns.flatMap(({ name }) => (this.leavesOut(message.oid, name) ? name : []));
-    const keep = this.#keep(message, leftOut);
+    const { leftOut, keep, selected, announced, isKeyless, transformer } = this.#carried(message);
     const last = this.find(message.oid)?.relation;
-    const selected = this.selection.includesTable(message.schema, message.name);
-    const announced = relationOf(message, keep);
     if (!selected) this.onSkipped(announced);
-    const isKeyless = selected && this.#isKeyless(announced);
-    const transformed = selected ? transformedRelation(announced, this.selection, isKeyless) : announced;
     // `describe` transforms the relation itself. Whether it is keyless is decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
@@ -115,9 +110,21 @@ export class RelationRegistry {
       previous,
       keep,
       selected,
-      transformer: tupleTransformer(transformed, this.selection, this.form),
+      transformer,
       indexInBatch: -1,
     });
+  }
+
+  /** What is carried of an announced relation's rows, and how. */
+  #carried(message: RelationMessage) {
+    const leftOut = message.columns.flatMap(({ name }) => (this.leavesOut(message.oid, name) ? name : []));
+    const keep = this.#keep(message, leftOut);
+    const selected = this.selection.includesTable(message.schema, message.name);
+    const announced = relationOf(message, keep);
+    const isKeyless = selected && this.#isKeyless(announced);
+    const transformed = selected ? transformedRelation(announced, this.selection, isKeyless) : announced;
+    const transformer = tupleTransformer(transformed, this.selection, this.form);
+    return { leftOut, keep, selected, announced, isKeyless, transformer };
   }
 
   /**
@@ -170,10 +177,14 @@ export class RelationRegistry {
    */
   rename(relation: Relation): void {
     const slot = this.#byOid.get(relation.id);
-    const isPlain = slot?.selected && slot.keep === null && slot.transformer === null;
-    if (!isPlain || qualifiedName(slot.relation) === qualifiedName(relation)) return;
+    if (!slot?.selected || qualifiedName(slot.relation) === qualifiedName(relation)) return;
     const { schema, name } = slot.relation;
-    if (isSameShape(slot.relation, { ...relation, schema, name })) slot.relation = relation;
+    const message = { ...slot.message, schema: relation.schema, name: relation.name };
+    const { selected, keep, transformer } = this.#carried(message);
+    // Under another name other columns may be left out: then the rows that come have another shape than the marker's.
+    const isSame =
+      isSameShape(slot.relation, { ...relation, schema, name }) && Bun.deepEquals(keep, slot.keep);
+    if (selected && isSame) Object.assign(slot, { message, relation, transformer });
   }
 
   /** The announcements of those relations that are not described yet. */
