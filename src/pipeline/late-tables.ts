@@ -1,11 +1,12 @@
-// Without copies (skip_snapshots): warns of tables that had rows before they were published, as no change brings those.
+// Without copies (skip_snapshots): warns of tables that had rows before they were published, or whose copy has ceased to count, as no change
+// brings what they lack.
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { listedNames } from "../errors/listed-names.ts";
 import type { RunHealth } from "./run-health.ts";
 
 export class LateTables {
-  /** OIDs of tables that have no copy and were published after they had rows. */
+  /** OIDs of tables that have no copy that counts, and lack changes. */
   #late: ReadonlySet<number> = new Set();
 
   constructor(private readonly reporter: Pick<RunHealth, "warn">) {}

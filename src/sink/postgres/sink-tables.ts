@@ -249,7 +249,7 @@ export class SinkTables implements AppliedTables {
     return this.setAside.isAnyChanged(this.#checkOf(client));
   }
 
-  /** Returns tables that lack a copy and can take one. The others are set aside. */
+  /** Returns tables that lack a copy and can take one, or all where none are made. The others are set aside. */
   async #copyable(
     client: Client,
     tables: readonly TableShape[],
@@ -262,7 +262,7 @@ export class SinkTables implements AppliedTables {
     if (renamed.length > 0) await this.inTransaction(client, () => registry.renamer.adopt(client, renamed));
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.review(client, tables, asked, unreadable, this.#checkOf(client), since);
-    return this.context.makesCopies ? ready : missing;
+    return this.context.makesCopies ? ready : missing.map((table) => ledger.withMissed(table));
   }
 
   /**

@@ -86,6 +86,49 @@ test("nothing is copied but by a task, every change from the slot's beginning ar
   await rig.stop();
 });
 
+const missed = (rig: PipelineRig) =>
+  rig.warnings.filter((reason) => reason.includes("may lack rows of public.t:")).length;
+
+test.concurrent("a row that somebody has deleted at the sink stops nothing: a warning names the table until a task has copied it", async () => {
+  await using rig = await PipelineRig.create(server, "skipmissing", {
+    skipSnapshots: true,
+    isSupervised: true,
+  });
+  await rig.source(`create table t (id int primary key, v int, big text); alter table t alter big set storage external;
+    insert into t select i, i, ${big} from generate_series(1, 5) i`);
+  rig.start();
+  await rig.untilRealtime();
+  expect(await rig.snapshot("t", false)).toBeNull();
+  await rig.expectEqual();
+  expect(missed(rig)).toBe(0);
+  await rig.sink("delete from t where id = 1");
+  await rig.source("update t set v = -1 where id < 3; insert into t values (6, 6, 'six')");
+  await waitFor("the rows behind", async () => (await rig.sink("select from t where id = 6")).length === 1);
+  expect(await rig.sink<object>("select id, v from t where id < 3")).toEqual([{ id: 2, v: -1 }]);
+  expect(missed(rig)).toBeGreaterThan(0);
+  expect(await rig.snapshot("t", false)).toBeNull();
+  await rig.expectEqual();
+  await waitFor("the warning to end", () => rig.phases.at(-1)?.health.kind === "heartbeat");
+  await rig.stop();
+});
+
+test.concurrent("a column that somebody drops at the sink: a warning names the table whose values are gone", async () => {
+  await using rig = await PipelineRig.create(server, "skipdropped", {
+    skipSnapshots: true,
+    isSupervised: true,
+  });
+  await rig.source("create table t (id int primary key, v int); insert into t values (1, 1)");
+  rig.start();
+  await rig.untilRealtime();
+  expect(await rig.snapshot("t", false)).toBeNull();
+  await rig.sink("alter table t drop column v");
+  await rig.source("insert into t values (2, 2)");
+  await waitFor("the warning", () => missed(rig) > 0);
+  expect(await rig.snapshot("t", false)).toBeNull();
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 const computed = "alter table t add g int generated always as (a * 2) stored";
 
 /** The table has got its first row, the column `a`, and then `more`, while the connector was stopped. */

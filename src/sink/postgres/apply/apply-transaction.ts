@@ -222,8 +222,8 @@ export class ApplyTransaction {
     if (remedy?.kind === "allow null" && this.tables.registry.allowNull(relation, remedy.column)) return;
     const refusal = remedy?.kind === "set aside" ? remedy.refusal : null;
     if (this.#skipIfDropped(relation, refusal ?? error)) return;
-    // Only another copy brings the missing rows. The next run makes it.
-    if (relation !== null && this.makesCopies && isRowsMissing(error)) await this.#voidCopy(client, relation);
+    // Only another copy brings the missing rows. The next run makes it, or goes on without them and warns of the table.
+    if (relation !== null && isRowsMissing(error)) await this.#voidCopy(client, relation);
     if (refusal === null || relation === null || relation.isGone) throw ofMismatch(error, relation);
     // If the column is not ours, the table is one that a trigger has written to.
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);

@@ -137,7 +137,7 @@ function isReplacement({ isWide }: PreparedTable): string {
 function rowUnidentified({ target }: PreparedTable): RowsMissing {
   return new RowsMissing(
     `Table ${qualifiedName(target)}: a row was changed under a key that is not known any more, and the source did not send ` +
-      "the whole of the old row: the table is copied again.",
+      "the whole of the old row: only another copy of the table brings them.",
   );
 }
 

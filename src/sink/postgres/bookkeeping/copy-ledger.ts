@@ -63,6 +63,13 @@ export class CopyLedger {
     return record.targets.length === 0 || record.targets.includes(this.#target(name));
   }
 
+  /** A void copy has missed changes, as if they had not been published: without copies the run warns of both alike. */
+  withMissed(table: TableShape): TableShape {
+    if (!this.isVoid(table.relation)) return table;
+    const { excluded = [], isListed = false } = table.coverage ?? {};
+    return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
+  }
+
   /** Whether its last copy went to another target: the naming was changed since. */
   isElsewhere(name: Name): boolean {
     const record = this.#byName.get(qualifiedName(name));

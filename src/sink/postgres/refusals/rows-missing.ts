@@ -5,7 +5,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 export class RowsMissing extends MillraceError {
   constructor(
     reason = "Rows that the source has updated are missing, or have moved while the table was copied, and the source did not send " +
-      "all of their values (TOAST): the table is copied again.",
+      "all of their values (TOAST): only another copy of the table brings them.",
   ) {
     super("sink_rows_missing", reason);
   }
