@@ -120,6 +120,7 @@ export async function startService(
         alerts?.watch.verified(id, task, result);
         void verifications.look(id);
       },
+      beginsAgain: (id) => metrics.forgetVerified(id),
       taskFailed: (id, task) => {
         alerts?.watch.taskFailed(id, task);
         if (task.spec.Verify) void verifications.look(id);

@@ -22,6 +22,8 @@ import { TaskDispatcher } from "./task-dispatcher.ts";
 export interface SupervisionContext extends CleanupContext, RunContext {
   /** A verification has ended; left out: nobody wants to know. */
   verified?(connectorId: string, task: Task, result: VerifyResult): void;
+  /** What was found of its rows is of others from here on; left out: nobody wants to know. */
+  beginsAgain?(connectorId: string): void;
   /** A task of the connector has failed for good; left out: nobody wants to know. */
   taskFailed?(connectorId: string, task: Task): void;
   /** Whether somebody wants the connector to run; left out: nobody wants to know. */
@@ -195,7 +197,7 @@ export class SupervisedConnector {
   async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
     // The next run creates slot and publications again in any case, so an unreachable source does not block this.
     const { signal } = this.#interrupt;
-    const { connectors, sourceRecords, parking, receipts } = this.context.state;
+    const { connectors, sourceRecords, parking, receipts, tasks } = this.context.state;
     const { id, term } = this.holding;
     const isDropped =
       !(await mayFindObjects(this.context.state, stored)) ||
@@ -208,6 +210,8 @@ export class SupervisedConnector {
     await parking.remove(id, term);
     // They tell of a log, and of rows, that the connector begins anew with.
     await receipts.remove(id, term);
+    await tasks.forgetVerified(id, term);
+    this.context.beginsAgain?.(id);
     await this.#forgetSinkRecord();
     if (leavesCheckpoint(cleanup, stored.config))
       await this.#cleanup.dropAtSink(cleanup, forcedDropMs, signal);

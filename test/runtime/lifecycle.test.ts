@@ -4,6 +4,7 @@ import { expect, test } from "bun:test";
 import { lsn } from "../../src/change/lsn.ts";
 import { configurationTag, type Precondition } from "../../src/connector/request/precondition.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { newTask } from "../../src/connector/task-state.ts";
 import { noTables, SavedTables } from "../../src/sink/delivery/record/recorded-tables.ts";
 import { begunRecord, formatRecord, parseRecord } from "../../src/sink/delivery/record/sink-record.ts";
 import { recordOfObjects } from "../../src/source/source-state.ts";
@@ -137,6 +138,18 @@ test("a second id with the same slot name, and a clone of an unknown connector, 
   expect(await codeOf(runtime.connectors.command("nobody", "Start"))).toBe("connector_not_found");
 });
 
+async function storeComparison(runtime: RuntimeFixture, id: string): Promise<void> {
+  const spec = { Verify: { database: "shop", schema: "public", name: "t", repair: "None" as const } };
+  const found = { as_of_lsn: "0/1", rows: 7, ranges: 1, missing: 3, extra: 0, changed: 0, repaired: 0 };
+  const result = { ...found, sample: [] };
+  const task = await runtime.state.tasks.create(id, newTask(Bun.randomUUIDv7(), spec, Date.now()));
+  await runtime.state.tasks.change(id, task.id, (each) => ({ ...each, state: "Done", result }));
+  runtime.metrics.verified(id, { spec }, result);
+}
+
+const differences = async (runtime: RuntimeFixture) =>
+  (await runtime.metrics.text()).split("\n").find((line) => line.startsWith("millrace_verify_differences{"));
+
 test("ReInitialize cleans up at the source and discards the checkpoint", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
@@ -144,12 +157,17 @@ test("ReInitialize cleans up at the source and discards the checkpoint", async (
   await runtime.state.sinkRecords.save("orders", "record", new Map(), null);
   await runtime.state.sourceRecords.save("orders", "notes", new Map(), null);
   await runtime.connectors.command("orders", "Stop");
+  await storeComparison(runtime, "orders");
+  expect(await differences(runtime)).toBe('millrace_verify_differences{connector="orders"} 3');
   await runtime.connectors.command("orders", "ReIntialize");
   await waitFor("it starts over", () => runtime.runs === 2);
   expect(runtime.dropped).toEqual(["orders"]);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
   expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
+  // What was found is of rows that are no longer there.
+  expect(await runtime.state.tasks.verified("orders")).toEqual([]);
+  expect(await differences(runtime)).toBeUndefined();
 });
 
 test("ReInitialize of a disabled connector is refused, and drops nothing", async () => {

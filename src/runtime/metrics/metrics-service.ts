@@ -148,6 +148,12 @@ export class PrometheusMetricsService implements MetricsService, StatusWatch {
     );
   }
 
+  /** The connector begins again: its tables are not the ones that were compared. */
+  forgetVerified(connector: string): void {
+    this.#differing.delete(connector);
+    this.#differences.remove({ connector });
+  }
+
   /** Another replica holds the connector, which shows its series. */
   released(connector: string): void {
     this.forget(connector);
@@ -157,8 +163,7 @@ export class PrometheusMetricsService implements MetricsService, StatusWatch {
   forget(connector: string): void {
     this.#runs.forget(connector);
     this.#verifiedRows.remove({ connector });
-    this.#differences.remove({ connector });
-    this.#differing.delete(connector);
+    this.forgetVerified(connector);
   }
 
   async text(): Promise<string> {

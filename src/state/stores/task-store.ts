@@ -11,7 +11,7 @@ import { leases } from "../replica-tables.ts";
 import { tasks } from "../schema.ts";
 import { connectorNotFound } from "./connector-store.ts";
 import { fenced, lockLease } from "./fence.ts";
-import { listVerified, recordVerified } from "./verified-tables.ts";
+import { forgetVerified, listVerified, recordVerified } from "./verified-tables.ts";
 
 /** The most tasks that a listing returns. */
 export const taskListBound = 100;
@@ -96,6 +96,12 @@ export class TaskStore {
   /** Tables that were compared with their source. */
   async verified(connectorId: string): Promise<readonly VerifiedTable[]> {
     return await listVerified(this.#database, connectorId);
+  }
+
+  /** The connector begins again. Throws `lease_lost`. */
+  async forgetVerified(connectorId: string, term: Term): Promise<void> {
+    const forget = (database: Database) => forgetVerified(database, connectorId);
+    await stored(fenced(this.#database, { connectorId, term }, forget));
   }
 
   /** The newest hundred, newest first. */

@@ -28,6 +28,11 @@ export async function recordVerified(
     });
 }
 
+/** The connector begins again: what was found is of other rows, as of a log that it may read no more. */
+export async function forgetVerified(database: Database, connectorId: string): Promise<void> {
+  await database.delete(verifiedTables).where(eq(verifiedTables.connectorId, connectorId)).execute();
+}
+
 /** By schema and name. */
 export async function listVerified(database: Database, connectorId: string): Promise<VerifiedTable[]> {
   const rows = await stored(

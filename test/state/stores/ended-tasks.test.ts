@@ -58,4 +58,7 @@ test("the newest thousand of a connector stay, in each state; what has not ended
   expect(await state.tasks.find("few", another)).not.toBeNull();
   const verified = await state.tasks.verified("many");
   expect(verified.map(({ name }) => name)).toEqual(["first", "t"]);
+  await state.tasks.forgetVerified("many", null);
+  expect(await state.tasks.verified("many")).toEqual([]);
+  expect(await state.tasks.verified("few")).toHaveLength(1);
 });

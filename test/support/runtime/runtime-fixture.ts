@@ -127,6 +127,7 @@ export class RuntimeFixture implements AsyncDisposable {
       },
       dropSourceObjects: (connector, signal) => this.#drop(connector, signal),
       dropSinkObjects: async () => {},
+      beginsAgain: (id) => this.metrics.forgetVerified(id),
       mayRun: () => true,
       nowMs: Date.now,
       monotonicMs: () => performance.now(),
