@@ -14,7 +14,16 @@ export interface SampledRow {
   readonly statement: string;
 }
 
-type Texts = readonly (string | null)[];
+/** A longer one is told by its digest, as large values of a hundred rows of both sides would fill the memory. */
+const mostCharacters = 8_192;
+
+/** Of a value that is too long to be shown. */
+class Digest {
+  constructor(readonly hex: string) {}
+}
+
+type Value = string | Digest | null;
+type Values = readonly Value[];
 
 export async function sampleRows(
   environment: VerifyEnvironment,
@@ -26,24 +35,33 @@ export async function sampleRows(
   const keys = differences.map(({ key }) => key);
   // A key that only the sink has may be none of the source's type.
   const known = differences.filter(({ kind }) => kind !== "Extra").map(({ key }) => key);
-  const atSource = await textsOf(environment, opened, "source", known, signal);
-  const atSink = await textsOf(environment, opened, "sink", keys, signal);
+  const atSource = await valuesOf(environment, opened, "source", known, signal);
+  const atSink = await valuesOf(environment, opened, "sink", keys, signal);
   return differences.map(({ key, kind }) => {
     const id = JSON.stringify(key);
-    const texts = atSource.get(id) ?? [];
-    const columns = kind === "Changed" ? differingColumns(opened, texts, atSink.get(id) ?? []) : [];
+    const values = atSource.get(id) ?? [];
+    const columns = kind === "Changed" ? differingColumns(opened, values, atSink.get(id) ?? []) : [];
     const names = columns.map((number) => nameOf(opened, number));
-    return {
-      shown: { key: shownKey(opened.table, key), kind, columns: names },
-      statement: opened.sink.statement(changeOf(kind, key, texts, columns)),
-    };
+    const shown = { key: shownKey(opened.table, key), kind, columns: names };
+    const isWritten = (number: number) => kind === "Missing" || columns.includes(number);
+    const isTooLong = opened.comparison.columns.some(
+      ({ number }, i) => isWritten(number) && values[i] instanceof Digest,
+    );
+    if (isTooLong) return { shown, statement: withoutValues(shown) };
+    const texts = values.map((value) => (value instanceof Digest ? value.hex : value));
+    return { shown, statement: opened.sink.statement(changeOf(kind, key, texts, columns)) };
   });
+}
+
+/** A comment, so that the statements can be run as they are. */
+function withoutValues({ key }: Difference): string {
+  return `-- The row ${JSON.stringify(key)} has a value of more than ${mostCharacters} characters, which is left out here: repair "Apply" mends it.`;
 }
 
 function changeOf(
   kind: RowDifference["kind"],
   key: RowKey,
-  texts: Texts,
+  texts: readonly (string | null)[],
   columns: readonly number[],
 ): RowChange {
   switch (kind) {
@@ -58,28 +76,37 @@ function changeOf(
   }
 }
 
-function differingColumns({ comparison }: OpenedSides, atSource: Texts, atSink: Texts): readonly number[] {
-  return comparison.columns.flatMap(({ number }, i) => (atSource[i] === atSink[i] ? [] : [number]));
+function differingColumns({ comparison }: OpenedSides, atSource: Values, atSink: Values): readonly number[] {
+  return comparison.columns.flatMap(({ number }, i) => (isSame(atSource[i], atSink[i]) ? [] : [number]));
+}
+
+function isSame(one: Value | undefined, other: Value | undefined): boolean {
+  return one instanceof Digest && other instanceof Digest ? one.hex === other.hex : one === other;
 }
 
 function nameOf({ table }: OpenedSides, number: number): string {
   return table.relation.columns.find((column) => column.number === number)?.name ?? "";
 }
 
-/** The texts of the compared columns, by the key as JSON. */
-async function textsOf(
+/** The values of the compared columns, by the key as JSON. */
+async function valuesOf(
   environment: VerifyEnvironment,
   opened: OpenedSides,
   side: Side,
   keys: readonly RowKey[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, Texts>> {
+): Promise<ReadonlyMap<string, Values>> {
   const { key, columns } = opened.comparison;
-  const texts = new Map<string, Texts>();
-  if (keys.length === 0) return texts;
+  const values = new Map<string, Values>();
+  if (keys.length === 0) return values;
   await scan(environment, opened, side, { kind: "texts", keys }, signal, (row) => {
     const all = Array.from({ length: key.length + columns.length }, (_, field) => row.text(field));
-    texts.set(JSON.stringify(all.slice(0, key.length)), all.slice(key.length));
+    values.set(JSON.stringify(all.slice(0, key.length)), all.slice(key.length).map(bounded));
   });
-  return texts;
+  return values;
+}
+
+function bounded(text: string | null): Value {
+  if (text === null || text.length <= mostCharacters) return text;
+  return new Digest(new Bun.CryptoHasher("sha256").update(text).digest("hex"));
 }

@@ -90,6 +90,28 @@ test("rows that somebody damages again and again are mended a few times, and the
   await rig.stop();
 });
 
+test("values that are too long to be shown are compared all the same, and a comment stands for their statement", async () => {
+  const long = "repeat(md5(g::text), 300)";
+  await using rig = await streaming({
+    source: `create table t (id int primary key, v int, big text);
+      insert into t select g, g, ${long} from generate_series(1, 5) g`,
+  });
+  await rig.expectEqual();
+  await rig.sink(`update t set big = big || 'x' where id = 1; update t set v = 0 where id = 2; delete from t where id = 3;
+    update t set big = 'short' where id = 4`);
+  const dry = await rig.verify("t", "DryRun");
+  const found = dry.sample.map(({ key, kind, columns }) => `${key.id} ${kind} ${columns.join()}`);
+  expect(found.toSorted()).toEqual(["1 Changed big", "2 Changed v", "3 Missing ", "4 Changed big"]);
+  const left = dry.statements?.filter((statement) => statement.startsWith("-- The row {"));
+  expect([dry.statements?.length, left?.length]).toEqual([4, 3]);
+  expect(JSON.stringify(dry).length).toBeLessThan(2_000);
+  for (const statement of dry.statements ?? []) await rig.sink(statement);
+  expect(await rig.verify("t")).toMatchObject({ missing: 1, changed: 2 });
+  expect(await rig.verify("t", "Apply")).toMatchObject({ repaired: 3 });
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("the statements of a dry run mend the rows of the sample", async () => {
   await using rig = await streaming({
     source: `create table "O'dd ""T""" ("k""1" text, k2 int, v jsonb, "select" bytea, primary key ("k""1", k2));
