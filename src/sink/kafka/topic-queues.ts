@@ -36,10 +36,13 @@ export class TopicQueues {
   }
 
   /**
-   * Makes the topics that are missing, many at once. Throws `invalid_topic_name` where two tables would share a topic that the template
+   * Makes the topics that are missing, many at once. `relations`: all tables. Throws `invalid_topic_name` where two tables would share a topic that the template
    * tells apart.
    */
   async prepare(relations: readonly Relation[]): Promise<void> {
+    const ids = new Set(relations.map(({ id }) => id));
+    // The topic of a table that was dropped is another one's by now.
+    for (const [topic, { id }] of this.#firstTables) if (!ids.has(id)) this.#firstTables.delete(topic);
     await this.#ensure(
       relations.map((relation) => this.#topicOf(relation)),
       this.settings.topics,

@@ -1,7 +1,7 @@
 // Which changes of a connector make it start over.
 
 import { expect, test } from "bun:test";
-import { needsFreshStart } from "../../../src/runtime/run/fresh-start.ts";
+import { leavesCheckpoint, needsFreshStart } from "../../../src/runtime/run/fresh-start.ts";
 import { sampleConfig, sampleRequest, sampleWebhookRequest } from "../../support/api/sample-connector.ts";
 
 const before = sampleConfig("orders");
@@ -44,5 +44,14 @@ test("other brokers, or another name at them, start over; the order of brokers a
   expect(needsFreshStart(one, config(["a:9092", "b:9092"], { topic_name_template: "{table}" }))).toBe(false);
   expect(needsFreshStart(one, config(["a:9092"]))).toBe(true);
   expect(needsFreshStart(one, config(["a:9092", "b:9092"], { name: "shop" }))).toBe(true);
+  const transactions = (of: object) =>
+    config(["a:9092", "b:9092"], {
+      connection: { brokers: ["a:9092", "b:9092"], config: { transactions: of } },
+    });
+  expect(needsFreshStart(one, transactions({ enabled: true, timeout_ms: 30_000 }))).toBe(false);
+  for (const other of [{ enabled: true, transactional_id: "another" }, { enabled: false }]) {
+    expect(needsFreshStart(one, transactions(other))).toBe(true);
+    expect(leavesCheckpoint(one, transactions(other))).toBe(true);
+  }
   expect(needsFreshStart(before, one)).toBe(true);
 });
