@@ -130,9 +130,9 @@ async function endOf(connection: Connection, partition: number): Promise<bigint>
   const nobody = { producerId: -1n, epoch: -1, sequence: -1, isTransactional: false };
   const sent = { topic: checkpointTopic, partition, bytes: batch.finish(nobody, "none", Date.now()) };
   const options = { transactionalId: null, acks: "All", timeoutMs: endTimeoutMs } as const;
-  const { verdicts, offsets } = await produce(connection, [sent], options);
+  const { verdicts, words, offsets } = await produce(connection, [sent], options);
   const verdict = verdicts.get(sent) ?? null;
-  if (verdict !== null) throw new RefusedBatch(verdict, checkpointTopic);
+  if (verdict !== null) throw new RefusedBatch(verdict, checkpointTopic, words.get(sent));
   return BigInt(offsets.get(sent)!) + 1n;
 }
 

@@ -26,6 +26,8 @@ const produceVersion = 9;
 export interface ProduceAnswer {
   /** Kafka's name of what a broker said of a partition's batch; null: it was taken. */
   readonly verdicts: ReadonlyMap<PartitionBatch, string | null>;
+  /** What a broker said besides, in its own words. */
+  readonly words: ReadonlyMap<PartitionBatch, string>;
   /** Offsets of the batches' first messages; negative, or absent: the broker did not tell. */
   readonly offsets: ReadonlyMap<PartitionBatch, number>;
   /** For so long the broker reads nothing more over this connection. */
@@ -41,7 +43,7 @@ export async function produce(
   options: ProduceOptions,
 ): Promise<ProduceAnswer> {
   const answer = await withRefusals(ask(connection, batches, options));
-  const told = new Map<string, { readonly errorCode: number; readonly baseOffset: bigint }>();
+  const told = new Map<string, Said>();
   for (const { name, partitionResponses } of answer.responses)
     for (const { index, ...said } of partitionResponses) told.set(`${name}/${index}`, said);
   const saidOf = ({ topic, partition }: PartitionBatch) => told.get(`${topic}/${partition}`);
@@ -52,7 +54,19 @@ export async function produce(
     }),
   );
   const offsets = new Map(batches.map((batch) => [batch, Number(saidOf(batch)?.baseOffset ?? -1n)]));
-  return { verdicts, offsets, throttleMs: answer.throttleTimeMs };
+  const words = new Map(batches.map((batch) => [batch, wordsOf(saidOf(batch))]));
+  return { verdicts, words, offsets, throttleMs: answer.throttleTimeMs };
+}
+
+type Said = Pick<
+  Answer["responses"][number]["partitionResponses"][number],
+  "errorCode" | "baseOffset" | "recordErrors" | "errorMessage"
+>;
+
+/** What it says of a message says more than what it says of all. Empty: nothing. */
+function wordsOf(said: Said | undefined): string {
+  const ofMessage = said?.recordErrors.find(({ batchIndexErrorMessage }) => batchIndexErrorMessage);
+  return ofMessage?.batchIndexErrorMessage || said?.errorMessage || "";
 }
 
 function ask(

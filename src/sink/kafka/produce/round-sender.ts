@@ -139,7 +139,7 @@ export class RoundSender {
         const request = this.#request(rest, waiting);
         over = new AbortController();
         void this.#watch(leader, queues, connection, over.signal);
-        const { verdicts, offsets, throttleMs } = await produce(
+        const { verdicts, words, offsets, throttleMs } = await produce(
           connection,
           [...request.values()],
           this.options,
@@ -152,7 +152,7 @@ export class RoundSender {
           if (verdict === null) this.#taken(queue, batch, offsets.get(batch) ?? -1, waiting);
           else if (tooLarge.has(verdict) && this.#halve(queue, waiting)) continue;
           else {
-            const error = new RefusedBatch(verdict, queue.topic);
+            const error = new RefusedBatch(verdict, queue.topic, words.get(batch));
             const isTooLarge = tooLarge.has(verdict);
             if (isTooLarge) refused.push({ error, batch: waiting.get(queue)![0]! });
             // Nothing of the transaction counts: the others go out, so that all that are too large are known.

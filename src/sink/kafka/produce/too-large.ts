@@ -9,13 +9,14 @@ import { readSettings } from "../client/topics.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
-/** What a broker says of a batch. */
+/** What a broker says of a batch. `words`: its own; empty: none. */
 export class RefusedBatch extends ProtocolError {
   constructor(
     verdict: string,
     readonly topic: string,
+    words = "",
   ) {
-    super(verdict as ConstructorParameters<typeof ProtocolError>[0], topic);
+    super(verdict as ConstructorParameters<typeof ProtocolError>[0], words || topic);
   }
 }
 
@@ -40,7 +41,7 @@ export async function tellTooLarge(
     const text =
       `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (${messageKey(batch.firstKey())}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
-      `kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${batch.bytes * 2}`;
+      `kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${batch.bytes * 2}`;
     await events.tooLarge?.(batch.firstRow, text);
     const cause = producer.failure(error, `take messages of ${topic}`);
     failures.push(new MillraceError("kafka_message_too_large", text, { cause }));

@@ -18,6 +18,7 @@ const requestTimedOut = 7;
 const messageTooLarge = 10;
 const recordListTooLarge = 18;
 const unknownToAll = 12_345;
+const invalidRecord = 87;
 
 /** So many messages of so many bytes, whose keys name the topic. */
 function batchOf(topic: string, messages: number, bytes: number, names: string[] = []): RecordBatch {
@@ -35,6 +36,11 @@ function batchOf(topic: string, messages: number, bytes: number, names: string[]
     );
   return batch;
 }
+
+/** What brokers say of a message that they refuse. */
+const withoutKey = "Compacted topic cannot accept message without key in topic partition orders-0.";
+const recordErrors = (code: number) =>
+  code === invalidRecord ? [{ batchIndex: 0, batchIndexErrorMessage: withoutKey }] : [];
 
 /** Sends a round to a broker that answers for each topic as told. Returns what it fails with; null: all is taken. */
 async function failureOf(
@@ -66,7 +72,9 @@ function senderTo(
       const answered = args.at(-1) as (error: null, answer: unknown) => void;
       const responses = Object.entries(answers).map(([name, errorCode]) => ({
         name,
-        partitionResponses: [{ index: 0, errorCode }],
+        partitionResponses: [
+          { index: 0, errorCode, recordErrors: recordErrors(errorCode), errorMessage: null },
+        ],
       }));
       answered(null, { responses, throttleTimeMs: throttleMs });
     },
@@ -163,6 +171,17 @@ test("an error that the client does not know is told by its number, and passes",
     code: "sink_connection_lost",
     retry: "transient",
     message: "Kafka refused to take messages of orders: ERROR_12345, orders.",
+  });
+});
+
+test("a message that the broker refuses is told in the broker's words, with what to do", async () => {
+  const queue = new PartitionQueue("orders", 0);
+  const failure = await failureOf({ orders: invalidRecord }, new Map([[queue, [batchOf("orders", 1, 10)]]]));
+  expect(failure).toMatchObject({
+    code: "kafka_rejected",
+    message: expect.stringMatching(
+      /^Kafka refused to take messages of orders: INVALID_RECORD, Compacted topic cannot accept message without key in topic partition orders-0\. A compacted topic takes no message without a key: exclude/,
+    ),
   });
 });
 
