@@ -172,6 +172,9 @@ describe("one broker", () => {
       "update a set pad = repeat('x', 20000) where id = 2; update a set v = v + 1 where id < 100",
     );
     await rig.expectFailure("kafka_message_too_large", /public\.a/, /"id":2/, /20\d\d\d/, /10000/);
+    // What was sent beside it holds up no reader.
+    const open = await rig.cluster.transactions();
+    expect(open.filter(({ state }) => state === "Ongoing")).toEqual([]);
     await rig.cluster.configureTopic("millrace.public.a", { "max.message.bytes": 100_000 });
     await rig.run.restart();
     await rig.expectExact();

@@ -100,7 +100,11 @@ export class ProducerSession {
     const begun = this.#begun;
     this.#begun = null;
     if (!begun) return;
-    const aborted = Promise.resolve(this.#sending).then(() => begun.producer.abort());
+    const arrived = Promise.resolve(this.#sending).catch((error: unknown) => {
+      // What brokers refuse ends a run for good: no `begin` follows that would abort.
+      if (!begun.sender.isAnswered) throw error;
+    });
+    const aborted = arrived.then(() => begun.producer.abort());
     await Promise.race([
       aborted.catch(() => undefined),
       new Promise((resolve) => setTimeout(resolve, abortWithinMs)),

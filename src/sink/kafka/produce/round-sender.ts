@@ -60,6 +60,8 @@ type Waiting = Map<PartitionQueue, RecordBatch[]>;
 export class RoundSender {
   readonly #garbage = new GcPacer();
   readonly #throttle = new Throttle();
+  /** Brokers have answered all that was sent: nothing of it is on its way, and no commit has an open outcome. */
+  isAnswered = true;
   /** That it takes long. */
   #isTold = false;
 
@@ -82,7 +84,9 @@ export class RoundSender {
     }
     if (!round.isCommit) return;
     const begunMs = monotonic();
+    this.isAnswered = false;
     await this.producer.commit();
+    this.isAnswered = true;
     this.events.committed(monotonic() - begunMs);
   }
 
@@ -110,6 +114,7 @@ export class RoundSender {
 
   /** Returns what kept some of them from being taken; null: all are. */
   async #sendAll(waiting: Waiting, refused: TooLarge[]): Promise<unknown> {
+    this.isAnswered = false;
     try {
       await this.cluster.topics([...new Set([...waiting.keys()].map(({ topic }) => topic))]);
       const byLeader = Map.groupBy(waiting.keys(), ({ topic, partition }) =>
@@ -117,6 +122,7 @@ export class RoundSender {
       );
       const sending = [...byLeader].map(([leader, queues]) => this.#sendTo(leader, queues, waiting, refused));
       const errors = (await Promise.all(sending)).filter((error) => error !== null);
+      this.isAnswered = errors.every((error) => error instanceof RefusedBatch);
       // One that cannot be mended says more.
       return errors.find((error) => !isPassing(error)) ?? errors[0] ?? null;
     } catch (error) {
