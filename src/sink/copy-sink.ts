@@ -66,9 +66,10 @@ export interface TableCopy extends AsyncDisposable {
 
   /**
    * Between two batches, when all chunks are settled: does a bounded piece of what is left. `all` and `incomplete`: the copy is made, durably.
-   * `incomplete`: `prepare` names rows of it that the stream brought in part alone. They are to be complete before the next batch.
+   * `incomplete`: `prepare` names rows of it that the stream brought in part alone. They are to be complete before the next batch. `kept`: rows that
+   * are gone at the source are still there, as rows of other tables refer to them: copy it again as `replace` behind those tables.
    */
-  finish(phase?: TellPhase): Promise<Settled | "incomplete">;
+  finish(phase?: TellPhase): Promise<Finished>;
 }
 
 /**
@@ -97,6 +98,8 @@ export interface DurableRanges {
 
 /** `locked`: somebody holds the sink's table. Try again in a moment. */
 export type Settled = "all" | "more" | "locked";
+
+export type Finished = Settled | "incomplete" | "kept";
 
 export interface CopyChunk {
   readonly table: TableShape;

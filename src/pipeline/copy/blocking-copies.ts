@@ -33,10 +33,19 @@ export async function makeBlockingCopies(
   const inOrder = isOrdered
     ? copies
     : copies.toSorted((a, b) => b.table.estimatedBytes - a.table.estimatedBytes);
-  await concurrently(environment.parallel, itemsOf(inOrder, stop), (copy) => copyOne(of, copy, points));
+  const kept: TableShape[] = [];
+  await concurrently(environment.parallel, itemsOf(inOrder, stop), async (begun) => {
+    if (await copyOne(of, begun, points)) kept.unshift(begun.table);
+  });
+  for (const table of kept) {
+    if (stop.aborted) return;
+    await using copy = await environment.sink.copies.begin(table, "replace", "waits", neverAborted);
+    await copyOne(of, { table, copy }, points);
+  }
 }
 
-async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: CopyPoints): Promise<void> {
+/** Returns whether the table is to be copied again behind those that refer to it. */
+async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: CopyPoints): Promise<boolean> {
   const { environment, reporter, unreadable, stop, isOrdered } = of;
   const { states } = environment;
   const name = qualifiedName(table.relation);
@@ -45,16 +54,17 @@ async function copyOne(of: BlockingCopies, { table, copy }: BegunCopy, points: C
   const copied = await unlessUnreadable(of, table, async () => {
     const toCopy = { table, copy, signal: neverAborted, ...tellersOf(states, table) };
     const started = await startCopy(environment, toCopy, isOrdered);
-    if (!(await copyChunks(environment, started, points, stop))) return false;
+    if (!(await copyChunks(environment, started, points, stop))) return null;
     // The sink may use a session for it.
-    await environment.permits.within(neverAborted, () => finishCopy(environment, started));
-    return true;
+    return await environment.permits.within(neverAborted, () => finishCopy(environment, started));
   });
-  if (!copied) return;
+  if (copied === null) return false;
+  if (copied === "kept") return true;
   environment.source.copied(table);
   states.copied(table);
   unreadable.copied(table);
   reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
+  return false;
 }
 
 /** Copies rows by key that the sink lacks though it has a copy of their table. */

@@ -7,7 +7,7 @@ import type { TableShape } from "../../change/relation.ts";
 import { concurrently } from "../../concurrency/concurrently.ts";
 import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { CopyChunk, Settled, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
+import type { CopyChunk, Finished, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { CopyStates } from "../table-states.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
@@ -122,30 +122,32 @@ export async function copyKeys(
 
 /**
  * Finishes the copy between two batches. `complete` is called before the next one if rows are incomplete: its partial changes are to find whole
- * rows. Returns whether any were. A blocking copy has none: all changes come after it.
+ * rows. Returns as `finish` of the copy, once nothing more is to be done. A blocking copy has none: all changes come after it.
  */
 export async function finishCopy(
   { betweenBatches }: CopyEnvironment,
   { copy, signal, phase }: CopyOfTable,
   complete: () => Promise<unknown> = async () => {},
-): Promise<boolean> {
+): Promise<Done> {
   const piece = async () => {
     const left = await copy.finish(phase);
     if (left === "incomplete") await complete();
     return left;
   };
-  return (await untilNothingIsLeft(betweenBatches, piece, signal)) === "incomplete";
+  return await untilNothingIsLeft(betweenBatches, piece, signal);
 }
+
+type Done = Exclude<Finished, "more" | "locked">;
 
 /** Does the sink's work piece by piece, each between two batches. Waits where a table of the sink is locked. */
 async function untilNothingIsLeft(
   betweenBatches: CopyEnvironment["betweenBatches"],
-  piece: () => Promise<Settled | "incomplete">,
+  piece: () => Promise<Finished>,
   signal: AbortSignal,
-): Promise<"all" | "incomplete"> {
+): Promise<Done> {
   while (true) {
     const left = await betweenBatches(piece, signal);
-    if (left === "all" || left === "incomplete") return left;
+    if (left !== "more" && left !== "locked") return left;
     if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
   }
 }

@@ -82,9 +82,9 @@ async function copyAsStreamRuns(asked: AskedCopy, context: TaskContext, copy: Ta
     await using points = await pointsFromNow(environment, signal);
     await copyChunks(environment, started, points);
   }
-  const wereIncomplete = await finishCopy(environment, started, context.listTables);
+  const done = await finishCopy(environment, started, context.listTables);
   environment.source.copied(table, before);
-  if (wereIncomplete) await untilComplete(asked, context);
+  if (done === "incomplete") await untilComplete(asked, context);
 }
 
 /** The table's state says that it is being copied. */

@@ -57,7 +57,7 @@ test("beside the stream a chunk is read once its point was passed, and settled b
   };
   const { source, environment, of } = begun(scriptedCopy(log, { settle }), runningStream(log));
   expect(await copyAll(environment, of)).toBe(true);
-  expect(await finishCopy(environment, of)).toBe(false);
+  expect(await finishCopy(environment, of)).toBe("all");
   const between = (what: string) => ["[", what, "]"];
   const settled = Array.from({ length: 3 }, () => between("settle")).flat();
   expect(log).toEqual([
@@ -155,14 +155,14 @@ describe("rows that are incomplete", () => {
     let finishes = 0;
     const copy = scriptedCopy(log, { finish: async () => answers[finishes++]! });
     const { environment, of } = begun(copy, runningStream(log));
-    expect(await finishCopy(environment, of, async () => void log.push("complete"))).toBe(true);
+    expect(await finishCopy(environment, of, async () => void log.push("complete"))).toBe("incomplete");
     expect(log).toEqual(["[", "]", "[", "complete", "]"]);
   });
 
   test("are not asked for where there are none", async () => {
     const { environment, of } = begun(scriptedCopy([]));
     const complete = () => Promise.reject(new Error("nothing is incomplete"));
-    expect(await finishCopy(environment, of, complete)).toBe(false);
+    expect(await finishCopy(environment, of, complete)).toBe("all");
   });
 
   test("are read by their keys, and the sink takes them over what it has", async () => {

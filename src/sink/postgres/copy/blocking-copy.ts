@@ -41,12 +41,15 @@ async function mustStand(client: Client, { sink, table }: CopyContext, mode: Cop
   const target =
     mode === "initial" ? null : await readTargetTable(client, sink.naming.target(table.relation));
   if (target === null) return false;
+  // Rows that it refers to may be ahead of the stream, too.
+  if (target.refersTo.length > 0) return true;
   return mode === "replace" ? target.isReferred : await hasOtherUniqueIndex(client, target, table.relation);
 }
 
 class BlockingCopy implements TableCopy {
   #isDivided = false;
   #isTaken = false;
+  #isKept = false;
 
   constructor(
     private readonly context: CopyContext,
@@ -65,7 +68,10 @@ class BlockingCopy implements TableCopy {
   async take(chunk: CopyChunk): Promise<void> {
     const { context, mode } = this;
     if (chunk.part?.kind === "range") return await this.#takeRange(chunk, chunk.part.range);
-    context.made(await context.intoTarget(chunk, context.modeFor(mode)));
+    const effective = context.modeFor(mode);
+    // Stale rows of tables that are copied later may refer to those that would be removed.
+    this.#isKept = mode === "initial" && effective === "replace" && (await this.#isReferred());
+    context.made(await context.intoTarget(chunk, effective, { keepsAbsent: this.#isKept }));
     this.#isTaken = true;
   }
 
@@ -73,14 +79,22 @@ class BlockingCopy implements TableCopy {
     return "all";
   }
 
-  async finish(phase: TellPhase = () => {}): Promise<"all"> {
+  async finish(phase: TellPhase = () => {}): Promise<"all" | "kept"> {
     if (this.#isDivided) await this.#join(phase);
     else if (!this.#isTaken) throw new Error("a copy is finished before it was taken");
-    return "all";
+    return this.#isKept ? "kept" : "all";
   }
 
   /** Does nothing: done ranges stay for the next copy of the table. */
   async [Symbol.asyncDispose](): Promise<void> {}
+
+  async #isReferred(): Promise<boolean> {
+    const { sink, table } = this.context;
+    const target = await sink.apply.guard((client) =>
+      readTargetTable(client, sink.naming.target(table.relation)),
+    );
+    return target?.isReferred === true;
+  }
 
   get #ranges(): readonly CopiedRange[] {
     const { sink, table } = this.context;

@@ -62,6 +62,8 @@ export interface WholeCopy extends CopyChunk {
   readonly mode: CopyMode;
   /** Of rows that are copied by their keys: those that the source does not have are removed. */
   readonly removesAbsent?: boolean;
+  /** Rows that the source does not have stay for now, and the copy stays void: another one is to remove them. */
+  readonly keepsAbsent?: boolean;
   /** Of rows that are copied by their keys: gives them to the table's history. Null: the whole of it is compared later. */
   readonly toHistory?: TakeCopiedRows | null;
 }
@@ -95,7 +97,7 @@ export async function copyIntoTarget(
   if (keys !== null && !(isMerged && known.isCopied)) throw alteredMeanwhile(table);
   // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
   const first = isMerged ? zeroLsn : null;
-  const made = { point: request.lsn, isMerged, first };
+  const made = { point: request.keepsAbsent ? zeroLsn : request.lsn, isMerged, first };
   const toHistory = keys !== null && existing !== null ? (request.toHistory ?? null) : null;
   const place = { at: request.lsn, timeUs: request.timeUs };
   if (keys !== null && existing !== null) await toHistory?.(client, existing, place, keys);
@@ -140,7 +142,7 @@ async function writeThroughStaging(
   known: KnownTable,
   { target, existing, isMerged, isKeyAdded }: Landing,
 ): Promise<number> {
-  const { table, part, removesAbsent } = request;
+  const { table, part, removesAbsent, keepsAbsent = false } = request;
   const { relation } = table;
   await client.query(
     `create temporary table millrace_copy on commit drop as select ${sqlList(columnNames(relation))} from ${sqlName(target)} with no data`,
@@ -150,7 +152,8 @@ async function writeThroughStaging(
   const into = existing ?? (await readTargetTable(client, target));
   if (!into) throw new Error("a table is not there after it was made");
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
-  await mergeCopy(client, into, { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys });
+  const keeps = isMerged || keepsAbsent;
+  await mergeCopy(client, into, { staging, relation, isMerged: keeps, keepsOrigin: known.isCopied, ofKeys });
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
   return rows;
