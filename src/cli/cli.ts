@@ -33,7 +33,7 @@ const tasksHelp = `
 Examples:
   millrace tasks snapshot orders public.customers --watch     copy one table anew, while the connector goes on
   millrace tasks snapshot orders public.customers --truncate  and remove what the source does not have
-  millrace tasks list orders --watch                          until all are over
+  millrace tasks list orders --watch                          until the newest hundred are over
 ${access}`;
 
 const inspectionHelp = `

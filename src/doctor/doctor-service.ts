@@ -86,11 +86,12 @@ export class LiveDoctorService implements DoctorService {
   async #examineService(store: string | null): Promise<Finding[]> {
     const disk = await this.context.examineDisk();
     const thread = this.context.threadTrouble();
-    const ping = `psql "$DATABASE_URL" -c 'select 1'`;
+    // Nobody else can ask an embedded one.
+    const commands = this.context.installation() === null ? [] : [`psql "$DATABASE_URL" -c 'select 1'`];
     return [
       store === null
         ? fine("state", "The state store answers.")
-        : { about: "state", severity: "failed", finding: store, commands: [ping] },
+        : { about: "state", severity: "failed", finding: store, commands },
       disk,
       thread === null
         ? fine("threads", "Every worker gives signs of life.")

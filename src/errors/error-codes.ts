@@ -162,7 +162,7 @@ export const errorKinds = {
   kafka_message_too_large: kind(502, "Kafka message too large"),
   /** A column of a key has a value that its Avro type cannot hold, as a `numeric` that is NaN; the reason has the column. */
   kafka_key_unwritable: kind(502, "Kafka key cannot be written"),
-  /** Another service runs the same connector, or something else uses its `transactional_id`: this one stops. */
+  /** Another service runs the same connector, or something else uses its `transactional_id`: this one begins again, and stops where that happens again and again. */
   kafka_fenced: kind(502, "Kafka producer fenced"),
   /** The user lacks an operation on a topic, the cluster or the transactional id; the reason names it. */
   kafka_not_authorized: kind(502, "Not authorized in Kafka"),

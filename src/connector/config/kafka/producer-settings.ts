@@ -58,7 +58,7 @@ const fields = {
   message_max_bytes: wholeNumber({
     minimum: 1000,
     maximum: 1_000_000_000,
-    description: "Largest request to a broker. A larger message stops the run. Left out: 1000000.",
+    description: "Largest message. A larger one stops the run. Left out: 1000000.",
   }),
   message_send_max_retries: wholeNumber({
     description: "How often one request is tried again before its failure is told. Left out: 3.",
