@@ -51,6 +51,8 @@ const stopSignals = { fast: "SIGINT", immediate: "SIGQUIT", kill: "SIGKILL" } as
 /** User and group `nobody`. A root process starts the server as this user. */
 const nobody = { uid: 65534, gid: 65534 };
 
+const maxPorts = 5;
+
 export class PostgresServer implements AsyncDisposable {
   readonly host = "127.0.0.1";
   readonly user = "postgres";
@@ -67,7 +69,7 @@ export class PostgresServer implements AsyncDisposable {
   ) {}
 
   /** Creates a cluster in a new temporary directory and starts it. */
-  static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
+  static async start(options: PostgresServerOptions = {}, nextPort = freePort): Promise<PostgresServer> {
     const found = findPostgresBinaries(options.major);
     if (!found) {
       throw new Error(
@@ -81,14 +83,24 @@ export class PostgresServer implements AsyncDisposable {
     const server = new PostgresServer(directory, bin, majorVersionIn(found) ?? 0, options);
     try {
       await server.#initialise();
-      // As late as possible: another server that starts at the same time may find the same port free.
-      server.#port = await freePort();
-      await server.launch();
+      await server.#launchAtFreePort(nextPort);
     } catch (error) {
       await server[Symbol.asyncDispose]();
       throw error;
     }
     return server;
+  }
+
+  /** Whoever starts at the same time may find the same port free, and take it. */
+  async #launchAtFreePort(nextPort: () => Promise<number>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      this.#port = await nextPort();
+      try {
+        return await this.launch();
+      } catch (error) {
+        if (attempt === maxPorts || !String(error).includes("Address already in use")) throw error;
+      }
+    }
   }
 
   get port(): number {

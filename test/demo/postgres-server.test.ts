@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { freePort } from "../../src/demo/free-port.ts";
 import { findPostgresBinaries } from "../../src/demo/postgres-binaries.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { variants } from "../support/matrix.ts";
@@ -42,4 +43,13 @@ test("a server is reached whatever the environment says of others", async () => 
       if (before[name] === undefined) delete process.env[name];
       else process.env[name] = before[name];
   }
+});
+
+test("a port that somebody takes in the last moment is left to them", async () => {
+  await using first = await PostgresServer.start({ settings: { fsync: "off" } });
+  const ports = [first.port, first.port, await freePort()];
+  const nextPort = () => Promise.resolve(ports.shift()!);
+  await using second = await PostgresServer.start({ settings: { fsync: "off" } }, nextPort);
+  expect([second.port === first.port, ports]).toEqual([false, []]);
+  expect(await second.query("select 1 as one")).toEqual([{ one: 1 }]);
 });
