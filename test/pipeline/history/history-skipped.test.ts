@@ -109,3 +109,26 @@ test("a column that begins anew takes what an update does not send from the tabl
   expect(rows.slice(3, 8)).toEqual(["u 1|v2|9600", "d 2|v|9600", "u 4|v|9600", "d 3|v|9600", "u 1|v3|9600"]);
   await rig.expectEqual();
 });
+
+test("a large value that many skipped updates leave alone is not held once for each of them", async () => {
+  await using rig = await streaming(
+    `create table held (id int); create table a (id int primary key, v text, big text);
+     alter table a alter column big set storage external; alter table a replica identity default;
+     insert into a values (1, 'v', repeat('x', 100000))`,
+    ["a"],
+    { sink: nothingAltered },
+  );
+  await untilTold(rig, "id", "a_history", 1);
+  await setAside(rig, "a");
+  await untilTold(rig, "id", "a_history", 2);
+  await rig.source(`begin; update a set big = repeat('y', 100000);
+    do $$ begin for i in 1..999 loop update a set v = i; end loop; end $$; commit`);
+  await untilTold(rig, "id", "a_history", 1002);
+  const [facts] = await rig.sink<{ versions: number; values: number; writes: number }>(
+    `select count(distinct v)::int as versions, count(*) filter (where big = repeat('y', 100000))::int as values,
+      count(distinct cmin::text)::int as writes from a_history where _sm_op = 'u' and v <> 'waits' or big like 'y%'`,
+  );
+  expect(facts).toMatchObject({ versions: 1000, values: 1000 });
+  expect(facts!.writes).toBeGreaterThan(1);
+  await rig.stop();
+});

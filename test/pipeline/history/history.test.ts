@@ -101,6 +101,31 @@ test("a large value that many updates leave alone is not held once for each of t
   await rig.expectEqual();
 });
 
+test("a history that is written in parts leaves the order between tables alone: foreign keys are in force", async () => {
+  const made = `create table parent (id int primary key, v int, big text); create table child (id int primary key, parent int references parent on delete cascade);
+    alter table parent alter column big set storage external;`;
+  await server.query("create role plain login");
+  await using rig = await PipelineRig.create(server, "historyorder", {
+    source: { catalog: withHistory("parent") },
+  });
+  await rig.sink(`grant create, temporary on database "${rig.sinkDatabase}" to plain;
+    grant create, usage on schema public to plain; set role plain; ${made.replace("on delete cascade", "")}`);
+  rig.sinkUser = "plain";
+  await rig.source(`${made} alter table parent replica identity default;
+    insert into parent select g, 0, repeat('x', 200000) from generate_series(1, 72) g; insert into child select g, g from generate_series(1, 72) g`);
+  rig.start();
+  await rig.untilRealtime();
+  await untilTold(rig, "id", "parent_history", 72);
+  await rig.source("begin; update parent set big = repeat('y', 200000); delete from parent; commit");
+  await untilTold(rig, "id", "parent_history", 216);
+  await rig.expectEqual();
+  const [facts] = await rig.sink<{ right: number }>(
+    "select count(*) filter (where big = repeat('y', 200000))::int as right from parent_history",
+  );
+  expect(facts).toEqual({ right: 144 });
+  await rig.stop();
+});
+
 test("keys that are swapped, and unique values, are told row by row", async () => {
   await using rig = await streaming(
     "create table t (id int primary key, v text unique); insert into t values (1, 'a'), (2, 'b')",

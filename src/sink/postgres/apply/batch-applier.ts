@@ -22,7 +22,7 @@ interface Pending {
   readonly table: PreparedTable;
   readonly rows: InsertRuns | NetChanges;
   /** Null: the table's history takes no changes. */
-  readonly history: HistoryRows | null;
+  history: HistoryRows | null;
 }
 
 /** What the applier needs to know of tables. */
@@ -93,7 +93,8 @@ export class BatchApplier {
         if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
         else await this.#single(table, i);
       }
-      if (this.session.inOrder || this.#history.isFull) await this.#flush();
+      if (this.session.inOrder) await this.#flush();
+      else if (this.#history.isFull) await this.#writeHistories();
     }
     await this.#history.flushSkipped();
     await this.#flush();
@@ -218,6 +219,16 @@ export class BatchApplier {
     rows.add(this.batch, i);
     if (history) this.#history.add(history, i);
     return true;
+  }
+
+  /** Only the histories' rows: the changes wait for the others of their transaction, whose order between tables counts. */
+  async #writeHistories(): Promise<void> {
+    for (const pending of this.#pending.values()) {
+      if (pending.history === null) continue;
+      this.#current = pending.table.relation;
+      await this.#history.write(pending.table, pending.history);
+      pending.history = this.#history.rowsFor(pending.table);
+    }
   }
 
   async #flush(): Promise<void> {

@@ -108,7 +108,10 @@ export class BatchHistory {
       await writeTruncated(this.session, skipped.history, this.batch, i);
       return;
     }
-    if (this.#fold(skipped, i)) return;
+    if (this.#fold(skipped, i)) {
+      if (skipped.rows.bytes > mostHeldBytes) await this.#flush(skipped);
+      return;
+    }
     await this.#flush(skipped);
     if (!this.#fold(skipped, i)) await writeSingle(this.session, skipped.history, this.batch, i);
   }
