@@ -90,10 +90,12 @@ test("copies that replace rows remove what others refer to behind them, again an
   });
   const made = `create table a (id int primary key, v text);
     create table b (id int primary key, a int not null references a, v text);
-    create table c (id int primary key, b int references b, up int references c, v text);`;
+    create table c (id int primary key, b int references b, up int references c, v text);
+    create table tree (id int primary key, up int references tree, slug text unique);`;
   await unprivileged(rig, made);
   await rig.source(`${made} insert into a select g, 'v' from generate_series(1, 50) g;
-    insert into b select g, g, 'v' from generate_series(1, 50) g; insert into c select g, g, nullif(g / 2, 0), 'v' from generate_series(1, 50) g`);
+    insert into b select g, g, 'v' from generate_series(1, 50) g; insert into c select g, g, nullif(g / 2, 0), 'v' from generate_series(1, 50) g;
+    insert into tree select g, nullif(g / 2, 0), 's' || g from generate_series(1, 50) g`);
   rig.start();
   await rig.untilRealtime();
   await rig.expectEqual();
@@ -101,7 +103,8 @@ test("copies that replace rows remove what others refer to behind them, again an
     await rig.stop();
     await rig.source(`delete from c where id = ${gone}; delete from b where id = ${gone}; delete from a where id = ${gone};
       update b set a = 1 where id = ${gone - 10}; delete from a where id = ${gone - 10}; insert into a values (${gone + 100}, 'new');
-      insert into b values (${gone + 100}, ${gone + 100}, 'new')`);
+      insert into b values (${gone + 100}, ${gone + 100}, 'new');
+      delete from tree where id = ${gone}; insert into tree values (${gone + 100}, 1, 's${gone}')`);
     // As ReInitialize does: everything is copied again.
     rig.initialized = false;
     rig.start();

@@ -37,13 +37,16 @@ export async function beginBlocking(
  * Whether changes from before the copy could not be applied any more: one brings back a unique value that another row of the copy has by now, or a
  * reference to a row that the copy has removed.
  */
-async function mustStand(client: Client, { sink, table }: CopyContext, mode: CopyMode): Promise<boolean> {
+async function mustStand(client: Client, context: CopyContext, mode: CopyMode): Promise<boolean> {
+  const { sink, table } = context;
   const target =
     mode === "initial" ? null : await readTargetTable(client, sink.naming.target(table.relation));
   if (target === null) return false;
   // Rows that it refers to may be ahead of the stream, too.
   if (target.refersTo.length > 0) return true;
-  return mode === "replace" ? target.isReferred : await hasOtherUniqueIndex(client, target, table.relation);
+  return context.modeFor(mode) === "replace"
+    ? target.isReferred
+    : await hasOtherUniqueIndex(client, target, table.relation);
 }
 
 class BlockingCopy implements TableCopy {
@@ -68,10 +71,11 @@ class BlockingCopy implements TableCopy {
   async take(chunk: CopyChunk): Promise<void> {
     const { context, mode } = this;
     if (chunk.part?.kind === "range") return await this.#takeRange(chunk, chunk.part.range);
-    const effective = context.modeFor(mode);
     // Stale rows of tables that are copied later may refer to those that would be removed.
-    this.#isKept = mode === "initial" && effective === "replace" && (await this.#isReferred());
-    context.made(await context.intoTarget(chunk, effective, { keepsAbsent: this.#isKept }));
+    const mayKeepAbsent = mode === "initial";
+    const outcome = await context.intoTarget(chunk, context.modeFor(mode), { mayKeepAbsent });
+    context.made(outcome);
+    this.#isKept = outcome.keepsAbsent === true;
     this.#isTaken = true;
   }
 
@@ -87,14 +91,6 @@ class BlockingCopy implements TableCopy {
 
   /** Does nothing: done ranges stay for the next copy of the table. */
   async [Symbol.asyncDispose](): Promise<void> {}
-
-  async #isReferred(): Promise<boolean> {
-    const { sink, table } = this.context;
-    const target = await sink.apply.guard((client) =>
-      readTargetTable(client, sink.naming.target(table.relation)),
-    );
-    return target?.isReferred === true;
-  }
 
   get #ranges(): readonly CopiedRange[] {
     const { sink, table } = this.context;

@@ -142,7 +142,7 @@ export class CopyContext {
   async intoTarget(
     chunk: CopyChunk,
     mode: CopyMode,
-    ofRows: Pick<WholeCopy, "removesAbsent" | "keepsAbsent" | "toHistory"> = {},
+    ofRows: Pick<WholeCopy, "removesAbsent" | "mayKeepAbsent" | "toHistory"> = {},
   ): Promise<CopyOutcome> {
     const { config, naming, connector } = this.sink;
     const known = this.known();

@@ -5,7 +5,9 @@ import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
 import { columnNames, qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
@@ -27,7 +29,7 @@ import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { mergeCopy } from "./copy-merge.ts";
+import { type CopiedRows, mergeCopy } from "./copy-merge.ts";
 
 const staging = "pg_temp.millrace_copy";
 
@@ -40,6 +42,13 @@ export interface CopyOutcome {
   readonly isStillIncomplete: boolean;
   /** The table's history, if it has one, is to be compared with its rows. */
   readonly isHistoryBehind: boolean;
+  /** Rows that the source does not have are still there, and the copy stays void: another one is to remove them. */
+  readonly keepsAbsent?: boolean;
+}
+
+interface Written {
+  readonly rows: number;
+  readonly keepsAbsent: boolean;
 }
 
 /** What the sink knows of a table that is about to be copied. */
@@ -62,8 +71,8 @@ export interface WholeCopy extends CopyChunk {
   readonly mode: CopyMode;
   /** Of rows that are copied by their keys: those that the source does not have are removed. */
   readonly removesAbsent?: boolean;
-  /** Rows that the source does not have stay for now, and the copy stays void: another one is to remove them. */
-  readonly keepsAbsent?: boolean;
+  /** Where rows of other tables refer to rows that the source does not have, these may stay for now: see `CopyOutcome.keepsAbsent`. */
+  readonly mayKeepAbsent?: boolean;
   /** Of rows that are copied by their keys: gives them to the table's history. Null: the whole of it is compared later. */
   readonly toHistory?: TakeCopiedRows | null;
 }
@@ -91,13 +100,13 @@ export async function copyIntoTarget(
   const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
   const landing = { target, existing, isMerged, isKeyAdded: key !== null };
   const write = isEmpty && !isHashed ? writeToTarget : writeThroughStaging;
-  const rows = await write(client, request, known, landing);
+  const { rows, keepsAbsent } = await write(client, request, known, landing);
   if (key) await addKey(client, target, key);
   const keys = request.part?.kind === "rows" ? request.part.keys : null;
   if (keys !== null && !(isMerged && known.isCopied)) throw alteredMeanwhile(table);
   // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
   const first = isMerged ? zeroLsn : null;
-  const made = { point: request.keepsAbsent ? zeroLsn : request.lsn, isMerged, first };
+  const made = { point: keepsAbsent ? zeroLsn : request.lsn, isMerged, first };
   const toHistory = keys !== null && existing !== null ? (request.toHistory ?? null) : null;
   const place = { at: request.lsn, timeUs: request.timeUs };
   if (keys !== null && existing !== null) await toHistory?.(client, existing, place, keys);
@@ -105,7 +114,7 @@ export async function copyIntoTarget(
   const left = { ...known, isUnproved: known.isUnproved && (isMerged || isShared) };
   const isHistoryBehind = toHistory === null;
   const outcome = await recordOutcome(client, connector, table, made, left, existing, keys, isHistoryBehind);
-  return { rows, ...outcome };
+  return { rows, keepsAbsent, ...outcome };
 }
 
 /** Where the rows of a copy go. */
@@ -119,20 +128,20 @@ interface Landing {
   readonly isKeyAdded: boolean;
 }
 
-/** The target is empty. Returns how many rows came. */
+/** The target is empty. */
 async function writeToTarget(
   client: Client,
   request: WholeCopy,
   known: KnownTable,
   { target, existing, isMerged }: Landing,
-): Promise<number> {
+): Promise<Written> {
   const { relation } = request.table;
   const write = () => take(client, request, known, existing, sqlName(target));
   const rows = existing === null ? await write() : await withLateChecks(client, existing, write);
   request.phase?.("Finishing", null);
   if (existing === null) await addKeyOf(client, target, request.table);
   else await withRefusedKey(client, { relation, isMerged, target: existing, rows: existing.ownRows });
-  return rows;
+  return { rows, keepsAbsent: false };
 }
 
 /** As `writeToTarget`: the target has rows, or equal rows of the copy are one. */
@@ -141,8 +150,8 @@ async function writeThroughStaging(
   request: WholeCopy,
   known: KnownTable,
   { target, existing, isMerged, isKeyAdded }: Landing,
-): Promise<number> {
-  const { table, part, removesAbsent, keepsAbsent = false } = request;
+): Promise<Written> {
+  const { table, part, removesAbsent, mayKeepAbsent = false } = request;
   const { relation } = table;
   await client.query(
     `create temporary table millrace_copy on commit drop as select ${sqlList(columnNames(relation))} from ${sqlName(target)} with no data`,
@@ -152,11 +161,34 @@ async function writeThroughStaging(
   const into = existing ?? (await readTargetTable(client, target));
   if (!into) throw new Error("a table is not there after it was made");
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
-  const keeps = isMerged || keepsAbsent;
-  await mergeCopy(client, into, { staging, relation, isMerged: keeps, keepsOrigin: known.isCopied, ofKeys });
+  const copied = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
+  const keepsAbsent = !(await mergeUnlessReferred(client, into, copied, mayKeepAbsent));
+  if (keepsAbsent) await mergeCopy(client, into, { ...copied, isMerged: true });
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
-  return rows;
+  return { rows, keepsAbsent };
+}
+
+/** Returns false where rows of other tables refer to rows that would be removed: nothing is written then. */
+async function mergeUnlessReferred(
+  client: Client,
+  into: TargetTable,
+  copied: CopiedRows,
+  mayBeReferred: boolean,
+): Promise<boolean> {
+  if (!mayBeReferred) {
+    await mergeCopy(client, into, copied);
+    return true;
+  }
+  await client.query("savepoint millrace_referred");
+  try {
+    await mergeCopy(client, into, copied);
+    return true;
+  } catch (error) {
+    if (sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
+    await client.query("rollback to savepoint millrace_referred");
+    return false;
+  }
 }
 
 /** Takes the rows into `table`, as SQL. After a refusal it finds the row. */
