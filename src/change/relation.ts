@@ -162,6 +162,8 @@ export interface Coverage {
   readonly isListed: boolean;
   /** The source does not publish the table's changes at the moment: what a sink has of it may lack some. */
   readonly isUnpublished: boolean;
+  /** The sink's copy of the table has ceased to count: only another one brings what it lacks. */
+  readonly isVoid?: true;
 }
 
 /**

@@ -59,6 +59,9 @@ const localNat64 = [
   [12, 13, 14, 15],
 ];
 
+/** What another prefix's bits look like, where an address is read by a length that is not its own. */
+const noDestinations: ReadonlySet<string> = new Set(["unspecified", "reserved"]);
+
 /**
  * Where packets end up: the IPv4 address within one of NAT64 (64:ff9b::/96, RFC 6052; 64:ff9b:1::/48, RFC 8215), of a translator (::ffff:0:0:0/96,
  * RFC 6145) or of 6to4 (2002::/16), or the address itself. Several where the length of a prefix is not known.
@@ -69,7 +72,8 @@ function destinations(address: IpAddress): readonly IpAddress[] {
   const ipv4 = (positions: readonly number[]) => ipaddr.fromByteArray(positions.map((at) => bytes[at]!));
   switch (address.range()) {
     case "rfc6052":
-      return bytes[5] === 0 ? [ipv4([12, 13, 14, 15])] : localNat64.map(ipv4);
+      if (bytes[5] === 0) return [ipv4([12, 13, 14, 15])];
+      return localNat64.map(ipv4).filter((each) => !noDestinations.has(each.range()));
     case "rfc6145":
       return [ipv4([12, 13, 14, 15])];
     case "6to4":

@@ -16,17 +16,18 @@ export class LateTables {
     return this.#late.size > 0;
   }
 
-  /** `missing`: tables without a copy. `isBeginning`: the slot is new, so that nobody expects earlier rows. */
+  /** `missing`: tables without a copy that counts. `isBeginning`: the slot is new, so that nobody expects earlier rows. */
   warnOf(missing: readonly TableShape[], isBeginning: boolean): void {
     const late = missing.filter(({ relation, coverage }) => {
-      return this.#late.has(relation.id) || (!isBeginning && coverage?.isUnpublished === true);
+      const isUnpublished = !isBeginning && coverage?.isUnpublished === true;
+      return this.#late.has(relation.id) || isUnpublished || coverage?.isVoid === true;
     });
     if (late.length === 0 && this.#late.size === 0) return;
     this.#late = new Set(late.map(({ relation }) => relation.id));
     const names = late.map(({ relation }) => qualifiedName(relation));
     const reason =
-      `The sink may lack rows of ${listedNames(names)}: those from before the table's changes were published. ` +
-      "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
+      `The sink may lack rows and values of ${listedNames(names)}: those from before the table's changes were published, or what its copy has ` +
+      "lost or missed since. Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
     this.reporter.warn("late tables", names.length === 0 ? null : reason);
   }
 }

@@ -1,7 +1,7 @@
 // Prevents cross-site request forgery. A browser sends along credentials that a person once typed, and reaches a service
 // on this machine that asks for none, also at the behest of a page of another site. The browser tells where a request
-// comes from, and this guard refuses writes from elsewhere, and reads that act on other systems. Of a read a browser tells
-// nothing over plain http to another machine, as clients that are no browsers do, which may do both.
+// comes from, and this guard refuses writes from elsewhere, and reads that act on other systems. Two tell nothing, and are let
+// through: clients that are no browsers, and a browser's read over plain http to another machine.
 
 import { Elysia } from "elysia";
 import { MillraceError } from "../../errors/millrace-error.ts";

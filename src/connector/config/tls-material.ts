@@ -77,6 +77,9 @@ function keyProblem({ cert, key, passphrase = null, names, inFiles = [] }: PemTe
   }
   if (isEncrypted && passphrase === null)
     return `the key is encrypted: give its passphrase in ${names.passphrase}`;
+  // Headers within it would be another encryption around it, which hides how often the passphrase is hashed.
+  if (/-----BEGIN ENCRYPTED PRIVATE KEY-----\s+[\w-]+:/.test(key))
+    return `the key cannot be read: ${damaged}`;
   if (isEncrypted && iterationsOf(key) > maxIterations) {
     return `the key's passphrase is hashed more than ${maxIterations} times, which takes too long: write it anew (openssl pkcs8 -topk8 -iter 100000 -in client.key -out new.key)`;
   }

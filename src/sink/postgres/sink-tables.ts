@@ -262,7 +262,7 @@ export class SinkTables implements AppliedTables {
     if (renamed.length > 0) await this.inTransaction(client, () => registry.renamer.adopt(client, renamed));
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.review(client, tables, asked, unreadable, this.#checkOf(client), since);
-    return this.context.makesCopies ? ready : missing.map((table) => ledger.withMissed(table));
+    return this.context.makesCopies ? ready : missing.map((table) => ledger.withVoid(table));
   }
 
   /**

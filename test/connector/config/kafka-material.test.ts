@@ -72,6 +72,10 @@ describe("brokers", () => {
     expect(problem(encryptedDer(100_000_000))).toStartWith(takesLong);
     expect(problem(encryptedDer(1_000_001))).toStartWith(takesLong);
     expect(problem(encryptedDer(2048))).toStartWith("the key cannot be decrypted");
+    const headers = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n";
+    const hidden = key(encryptedDer(100_000_000)).replace("KEY-----\n", `KEY-----\n${headers}`);
+    const within = { ssl_certificate_location: "/c.pem", ssl_key: hidden, ssl_key_password: "open" };
+    expect(problems(within).ssl_key).toStartWith("the key cannot be read");
     // A length without an end, again and again.
     expect(problem(Buffer.alloc(500_000, "3080", "hex"))).toStartWith("the key cannot be decrypted");
   });

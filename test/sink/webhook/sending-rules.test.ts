@@ -105,6 +105,8 @@ test.each([
   ["64:ff9b:1:0:a9:fea9:fe08:808", false, false],
   ["64:ff9b:1::a9fe:a9fe", false, false],
   ["64:ff9b:1::a00:1", true, false],
+  ["64:ff9b:1::808:808", true, true],
+  ["64:ff9b:1:808:8:800::", true, true],
   ["::ffff:0:169.254.169.254", false, false],
   ["::ffff:0:8.8.8.8", true, true],
   ["fd00:ec2::23", false, false],

@@ -127,7 +127,10 @@ test("what is published as it is to be asks for nothing that is made at the sour
   const publish = async (when: string) => {
     const publications = new SourcePublications(config, own, { state, events: { warning: () => {} } });
     const tables = await publications.read(client, await readTableShapes(client, selectionOf(config), false));
-    await publications.publish(client, tables, () => Promise.resolve(void makings.push(when)));
+    await publications.publish(client, tables, async () => {
+      makings.push(when);
+      await state.willMakeObjects();
+    });
   };
   await publish("at first");
   await publish("again");

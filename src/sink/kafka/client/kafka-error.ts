@@ -68,8 +68,8 @@ const remedies: Readonly<Record<string, string>> = {
   INVALID_TRANSACTION_TIMEOUT:
     "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
   INVALID_RECORD:
-    "A compacted topic takes no message without a key: exclude tables that have none, skip TRUNCATE (skipped_operations), or take compact out " +
-    "of the topic's cleanup.policy; then start the connector.",
+    "If the topic is compacted, it takes no message without a key: exclude tables that have none, skip TRUNCATE (skipped_operations), or take " +
+    "compact out of the topic's cleanup.policy; then start the connector.",
   INVALID_REPLICATION_FACTOR:
     "Set topic_options.replication_factor to the number of brokers at most, or start brokers that are down. It is tried again.",
 };

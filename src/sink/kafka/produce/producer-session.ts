@@ -101,7 +101,7 @@ export class ProducerSession {
     this.#begun = null;
     if (!begun) return;
     const arrived = Promise.resolve(this.#sending).catch((error: unknown) => {
-      // What brokers refuse ends a run for good: no `begin` follows that would abort.
+      // What brokers refuse may end a run for good: then no `begin` follows that would abort.
       if (!begun.sender.isAnswered) throw error;
     });
     const aborted = arrived.then(() => begun.producer.abort());

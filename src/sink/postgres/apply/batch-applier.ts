@@ -14,7 +14,7 @@ import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { InsertRuns, longValueBytes, NetChanges, relationsWithInsertsOnly } from "./net-changes.ts";
 import { outOfDate, type PreparedTable } from "./prepared-table.ts";
-import { applySingle, isSingle, requireIdentified } from "./single-change.ts";
+import { applySingle, isIdentified, isSingle } from "./single-change.ts";
 import { insertRuns, mergeNetChanges } from "./table-merge.ts";
 import { isSameTruncate, truncateTables } from "./truncation.ts";
 
@@ -169,7 +169,7 @@ export class BatchApplier {
 
   async #single(table: PreparedTable, i: number): Promise<void> {
     this.#current = table.relation;
-    requireIdentified(table, this.batch, i);
+    if (!isIdentified(table, this.batch, i)) return;
     await this.#history.single(table, i);
     await this.#withDescribedErrors(table, () =>
       applySingle(this.#sessionFor(table, i), table, this.batch, i),

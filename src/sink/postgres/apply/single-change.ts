@@ -38,9 +38,11 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
   return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
 }
 
-/** Throws RowsMissing where nothing identifies the row of change `i`. */
-export function requireIdentified(table: PreparedTable, batch: ChangeBatch, i: number): void {
-  if (table.key.length === 0 && !isOldWhole(batch, i, table.relation)) throw rowUnidentified(table);
+/** Whether something identifies the row of change `i`. Without a copy it may never have been there. Throws RowsMissing where a copy is wanted. */
+export function isIdentified(table: PreparedTable, batch: ChangeBatch, i: number): boolean {
+  if (table.key.length > 0 || isOldWhole(batch, i, table.relation)) return true;
+  if (table.copy.kind !== "none") throw rowUnidentified(table);
+  return false;
 }
 
 /**

@@ -63,11 +63,11 @@ export class CopyLedger {
     return record.targets.length === 0 || record.targets.includes(this.#target(name));
   }
 
-  /** A void copy has missed changes, as if they had not been published: without copies the run warns of both alike. */
-  withMissed(table: TableShape): TableShape {
+  /** The table, marked where its copy is void: without copies nothing else tells of it. */
+  withVoid(table: TableShape): TableShape {
     if (!this.isVoid(table.relation)) return table;
-    const { excluded = [], isListed = false } = table.coverage ?? {};
-    return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
+    const none = { excluded: [], isListed: false, isUnpublished: false };
+    return { ...table, coverage: { ...none, ...table.coverage, isVoid: true } };
   }
 
   /** Whether its last copy went to another target: the naming was changed since. */

@@ -131,7 +131,7 @@ export class SinkVerification implements VerifySink {
       return "Its key is hashed, so that the source would look at all rows for each of them while the stream waits: a Snapshot task with truncate copies it anew.";
     return ledger.holds(relation)
       ? null
-      : "It was never copied (skip_snapshots): create a Snapshot task for it.";
+      : "It has no copy that counts (skip_snapshots): create a Snapshot task for it.";
   }
 }
 

@@ -137,7 +137,8 @@ export class SourcePublications {
     const seen = this.#published;
     // The plan first: an earlier alteration is in both the plan and `before`, a later one is in neither.
     const plan = await this.#plan(client, seen, tables);
-    if (plan.length > 0) await willMake();
+    // A second service that was given copies of connectors must not take these for its own.
+    if (plan.length > 0 || !this.context.state.hasObjects) await willMake();
     const before = await readPublished(client, this.names);
     requireSeen(seen, before, tables);
     if (plan.length === 0) return before;

@@ -124,7 +124,7 @@ export class RelationRegistry {
     const isKeyless = selected && this.#isKeyless(announced);
     const transformed = selected ? transformedRelation(announced, this.selection, isKeyless) : announced;
     const transformer = tupleTransformer(transformed, this.selection, this.form);
-    return { leftOut, keep, selected, announced, isKeyless, transformer };
+    return { leftOut, keep, selected, announced, isKeyless, transformed, transformer };
   }
 
   /**
@@ -178,12 +178,11 @@ export class RelationRegistry {
   rename(relation: Relation): void {
     const slot = this.#byOid.get(relation.id);
     if (!slot?.selected || qualifiedName(slot.relation) === qualifiedName(relation)) return;
-    const { schema, name } = slot.relation;
     const message = { ...slot.message, schema: relation.schema, name: relation.name };
-    const { selected, keep, transformer } = this.#carried(message);
-    // Under another name other columns may be left out: then the rows that come have another shape than the marker's.
-    const isSame =
-      isSameShape(slot.relation, { ...relation, schema, name }) && Bun.deepEquals(keep, slot.keep);
+    const { selected, keep, transformed, transformer } = this.#carried(message);
+    // Under another name other columns may be left out: then the rows that come have another shape than the marker's. What was announced last may
+    // not be described yet.
+    const isSame = isSameShape(transformed, relation) && Bun.deepEquals(keep, slot.keep);
     if (selected && isSame) Object.assign(slot, { message, relation, transformer });
   }
 

@@ -180,7 +180,7 @@ test("a message that the broker refuses is told in the broker's words, with what
   expect(failure).toMatchObject({
     code: "kafka_rejected",
     message: expect.stringMatching(
-      /^Kafka refused to take messages of orders: INVALID_RECORD, Compacted topic cannot accept message without key in topic partition orders-0\. A compacted topic takes no message without a key: exclude/,
+      /^Kafka refused to take messages of orders: INVALID_RECORD, Compacted topic cannot accept message without key in topic partition orders-0\. If the topic is compacted, it takes no message without a key: exclude/,
     ),
   });
 });

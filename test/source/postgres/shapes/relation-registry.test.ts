@@ -23,8 +23,8 @@ const message = {
   columns: [column("id", true), column("note", false)],
 } as const;
 
-/** The slot of a table that a shape marker has renamed, after it was announced and described as `orders`. */
-function renamedTo(name: string, change: Partial<TableSelection>) {
+/** The slot of a table that a shape marker has renamed, after it was announced as `orders`. */
+function renamedTo(name: string, change: Partial<TableSelection>, isDescribed = true) {
   const selection = { ...plain, ...change };
   const registry = new RelationRegistry(
     selection,
@@ -37,7 +37,7 @@ function renamedTo(name: string, change: Partial<TableSelection>) {
   const announced = registry.find(7)!.relation;
   const columns = announced.columns.map((each, i) => ({ ...each, number: i + 1, typeName: "integer" }));
   const described = transformedRelation({ ...announced, columns }, selection, false);
-  registry.describe(announced, described, [[announced]]);
+  if (isDescribed) registry.describe(announced, described, [[announced]]);
   registry.rename({ ...described, name });
   return registry.find(7)!;
 }
@@ -46,9 +46,11 @@ test.each([
   ["as it is", {}],
   ["with columns of the connector's own", { systemColumns: systemColumnsOf({ lsn: {} }) }],
   ["without a column that is left out", { includesColumn: (...[, , name]: string[]) => name !== "note" }],
-])("a table that is carried %s takes the name of a marker", (_, change) => {
-  const slot = renamedTo("former_orders", change);
-  expect([slot.relation.name, slot.message.name]).toEqual(["former_orders", "former_orders"]);
+])("a table that is carried %s takes the name of a marker, also before it is described", (_, change) => {
+  for (const isDescribed of [true, false]) {
+    const slot = renamedTo("former_orders", change, isDescribed);
+    expect([slot.relation.name, slot.message.name]).toEqual(["former_orders", "former_orders"]);
+  }
 });
 
 test("one that leaves out other columns under its new name keeps the old one, until it is announced", () => {
