@@ -15,6 +15,14 @@ export interface OperationFilter {
   sends(operation: RowOperation): boolean;
 }
 
+/**
+ * Whether every state of a row is sent that there is of it while others read it: a copy beside the stream leaves out the rows that the stream touches
+ * meanwhile.
+ */
+export function sendsAllRows(filter: OperationFilter): boolean {
+  return filter.sends("read") && filter.sends("create") && filter.sends("update");
+}
+
 export interface MessageEncoding extends OperationFilter {
   compile(relation: Relation): RowEncoder;
   /** Where the beginning and the end of each transaction are sent to; null: they are not, and rows are not counted. */

@@ -10,7 +10,7 @@ import { keyNames, qualifiedName, type Relation, type TableShape } from "../../.
 import { keptForTaskMs } from "../../../connector/task-state.ts";
 import type { DurableRanges } from "../../copy-sink.ts";
 import { type CompiledTable, isTracked } from "../../format/compiled-table.ts";
-import type { OperationFilter } from "../../format/message-encoding.ts";
+import { type OperationFilter, sendsAllRows } from "../../format/message-encoding.ts";
 import { keyChanged, keyHash, keyTexts } from "../../format/row-identity.ts";
 import type { KeysOfTable } from "../line/line-messages.ts";
 import {
@@ -35,7 +35,7 @@ const maxKeysAtOnce = 10_000;
  * left out of it.
  */
 export function canStreamGoOn(relation: Relation, filter: OperationFilter): boolean {
-  return isTracked(relation) && filter.sends("read") && filter.sends("update");
+  return isTracked(relation) && sendsAllRows(filter);
 }
 
 export class RecordedCopies implements ChangeWatch {

@@ -2,7 +2,7 @@
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { type RowMoment, RowPart } from "../../format/idempotency-key.ts";
-import type { OperationFilter } from "../../format/message-encoding.ts";
+import { type OperationFilter, sendsAllRows } from "../../format/message-encoding.ts";
 
 /**
  * Why rows of the table cannot be sent again beside the stream; null: they can. The key of a table whose replica identity is an index is that
@@ -20,8 +20,8 @@ export function replayBlocker({ relation, coverage }: TableShape, filter: Operat
   if (coverage?.isUnpublished) {
     return `Changes of ${name} are not published at the moment: what is sent again could be older than what the receiver has.`;
   }
-  if (filter.sends("read") && filter.sends("update")) return null;
-  return `skipped_operations of the format has "r" or "u": rows of ${name} that are sent again, or are changed meanwhile, would be left out.`;
+  if (sendsAllRows(filter)) return null;
+  return `skipped_operations of the format has "r", "c" or "u": rows of ${name} that are sent again, or come or change meanwhile, would be left out.`;
 }
 
 /**

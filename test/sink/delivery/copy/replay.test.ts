@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import type { Relation, TableShape } from "../../../../src/change/relation.ts";
+import { canStreamGoOn } from "../../../../src/sink/delivery/copy/recorded-copies.ts";
 import { replayBlocker, replayMoment } from "../../../../src/sink/delivery/copy/replay.ts";
 import { areRangesOf, rangesMark, replayMark } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { RowPart } from "../../../../src/sink/format/idempotency-key.ts";
+import type { OperationFilter } from "../../../../src/sink/format/message-encoding.ts";
 import { relation } from "../../../support/rows/batch-fixture.ts";
 
 const all = { sends: () => true };
@@ -38,9 +40,16 @@ describe("which tables can be sent again", () => {
     expect(replayBlocker(table, all)).toContain(reason);
   });
 
-  test.each(["read", "update"] as const)("none if the format leaves out each %s", (operation) => {
-    expect(replayBlocker(shape(), { sends: (each) => each !== operation })).toContain("skipped_operations");
-  });
+  // What the stream leaves out of a row that it touches nothing else brings.
+  test.each(["read", "create", "update"] as const)(
+    "none if the format leaves out each %s, and no copy beside the stream",
+    (operation) => {
+      const filter: OperationFilter = { sends: (each) => each !== operation };
+      expect(replayBlocker(shape(), filter)).toContain("skipped_operations");
+      expect(canStreamGoOn(shape().relation, filter)).toBe(false);
+      expect(canStreamGoOn(shape().relation, all)).toBe(true);
+    },
+  );
 });
 
 test("rows of a replay have a moment by their version, with the time of its task, and those of another one have another", () => {
