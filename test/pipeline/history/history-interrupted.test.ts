@@ -51,6 +51,27 @@ test("what is changed before a table is dropped is in its history", async () => 
   await rig.stop();
 });
 
+test("what is changed before a table is dropped and made anew is in its history, before the new one's rows", async () => {
+  const made = "create table t (id int primary key, v text)";
+  await using rig = await streaming(
+    `${made}; create table u (id int); insert into t values (1, 'a'), (3, 'z')`,
+    ["t"],
+  );
+  await untilTold(rig, "id, v", "t_history", 2);
+  await rig.stop();
+  await rig.source(
+    `update t set v = 'b' where id = 1; insert into t values (2, 'c'); delete from t where id = 3; drop table t; ${made}; insert into t values (2, 'new')`,
+  );
+  rig.start();
+  const rows = await untilTold(rig, "id, v", "t_history", 7);
+  expect(rows.slice(0, 5)).toEqual(["r 1|a", "r 3|z", "u 1|b", "c 2|c", "d 3|z"]);
+  expect(rows.slice(5).toSorted()).toEqual(["d 1|b", "r 2|new"]);
+  await rig.source("update t set v = 'newer'");
+  expect((await untilTold(rig, "id, v", "t_history", 8)).at(-1)).toBe("u 2|newer");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("a column of a history that somebody has renamed: the table waits, with the SQL that mends it", async () => {
   await using rig = await streaming(
     "create table t (id int primary key, v text); create table u (id int); insert into t values (1, 'a')",

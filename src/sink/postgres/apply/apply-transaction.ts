@@ -290,7 +290,6 @@ export class ApplyTransaction {
       histories: this.tables.histories.inBatch(client, this.form, lsn(batch.transactions.commitLsn[0]!)),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
       isSkipped: (relation) => this.#isLeftOut(relation) || this.tables.setAside.has(relation.id),
-      isSetAside: (relation) => this.tables.setAside.has(relation.id) && !this.#isLeftOut(relation),
       incomplete: this.tables.incomplete,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });

@@ -32,8 +32,6 @@ export interface ApplierTables extends KnownCopies {
   readonly histories: BatchHistories;
   /** Whether the changes of the relation's table are skipped. */
   isSkipped(relation: Relation): boolean;
-  /** Whether they are because the table is set aside: a copy brings them later. */
-  isSetAside(relation: Relation): boolean;
   /** Rows that the copies lack. */
   readonly incomplete: IncompleteRows;
 }
@@ -72,10 +70,9 @@ export class BatchApplier {
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
       // Before the table is prepared: a target that follows its copy's shape must not be migrated back to an earlier one.
-      const skips = this.#skips(at, i);
-      if (skips !== null) {
+      if (this.#skips(at, i)) {
         // Without a history there is nothing to wait for, at any row.
-        if (!this.#history.leavesOut(at)) await this.#skip(at, i, skips);
+        if (!this.#history.leavesOut(at)) await this.#skip(at, i);
         continue;
       }
       const table = this.#tables[at] ?? (await this.#prepareTable(at, i));
@@ -130,15 +127,14 @@ export class BatchApplier {
     });
   }
 
-  /** Why the change is not to be applied; null: it is. Called for each row, so that it must not wait. */
-  #skips(at: number, i: number): "left out" | "copied" | null {
-    if (!this.#tables[at] && this.tables.isSkipped(this.batch.relations[at]!)) return "left out";
-    return this.#copied.has(this.batch.relations[at]!, this.#tables[at], i) ? "copied" : null;
+  /** Whether the change is not to be applied: its table's are left out, or a copy has it. Called for each row, so that it must not wait. */
+  #skips(at: number, i: number): boolean {
+    if (!this.#tables[at] && this.tables.isSkipped(this.batch.relations[at]!)) return true;
+    return this.#copied.has(this.batch.relations[at]!, this.#tables[at], i);
   }
 
-  /** The history of a table gets the changes that a copy has or is to bring, too. */
-  async #skip(at: number, i: number, why: "left out" | "copied"): Promise<void> {
-    if (why === "left out" && !this.tables.isSetAside(this.batch.relations[at]!)) return;
+  /** The history of a table gets its changes all the same: those that a copy has or is to bring, and the last ones of a table that is gone. */
+  async #skip(at: number, i: number): Promise<void> {
     const relation = this.batch.relations[at]!;
     const isFirst = !this.#history.hasSkipped(at);
     // Its history takes its name, as `#prepareTable` has it for tables.
@@ -278,9 +274,8 @@ export class BatchApplier {
     for (let i = first; i < batch.count && isSameTruncate(batch, i, first); i++) {
       const at = batch.relation[i]!;
       last = i;
-      const skips = this.#skips(at, i);
-      if (skips !== null) {
-        await this.#skip(at, i, skips);
+      if (this.#skips(at, i)) {
+        await this.#skip(at, i);
         continue;
       }
       const table = this.#tables[at] ?? (await this.#prepareTable(at, i));

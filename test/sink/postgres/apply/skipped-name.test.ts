@@ -69,7 +69,6 @@ test("changes of the other table are in its own history", async () => {
       },
       copyOf: () => ({ kind: "none" }),
       isSkipped: ({ id }) => id === latter.id,
-      isSetAside: ({ id }) => id === latter.id,
       isSuperseded: () => false,
       incomplete: { has: () => false } as unknown as ApplierTables["incomplete"],
     };

@@ -86,7 +86,6 @@ export class TransactionInProgress implements Disposable {
       copyOf: (relation) => tables.ledger.stateOf(relation),
       // `#requireReady` has made sure that all tables are ready.
       isSkipped: () => false,
-      isSetAside: () => false,
       isSuperseded: () => false,
       incomplete: tables.incomplete,
     });
