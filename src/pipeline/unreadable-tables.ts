@@ -1,4 +1,5 @@
-// Tables that could not be copied because the source does not let them be read. Each is tried again with backoff, while the others go on.
+// Tables that could not be copied because the source does not let them be read, or the sink has them locked. Each is tried again with backoff,
+// while the others go on.
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
@@ -9,6 +10,7 @@ import type { UnreadableTable } from "../sink/sink-events.ts";
 const ofOneTable: ReadonlySet<ErrorCode> = new Set([
   "source_permission_denied",
   "table_changed",
+  "table_locked",
   "table_unavailable",
   "table_unreadable",
 ]);
@@ -36,7 +38,7 @@ interface Entry {
 
 /** For people: why the table is unreadable. */
 export function unreadableReason({ message }: MillraceError): string {
-  return `It could not be read, and is tried again: ${message}`;
+  return `It could not be copied, and is tried again: ${message}`;
 }
 
 export class UnreadableTables implements Disposable {

@@ -4,7 +4,7 @@
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../concurrency/until-aborted.ts";
-import type { MillraceError } from "../../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { StreamDuring } from "../../sink/copy-sink.ts";
 import type { IncompleteRows, PreparedTables, Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
@@ -142,7 +142,11 @@ export class MissingCopies implements Disposable {
     if (skipSnapshots) this.late.warnOf(missing, ofSlot !== null);
     await using copies = new AsyncDisposableStack();
     const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
-    if (begun.length === 0 && incomplete.length === 0) return;
+    if (begun.length === 0 && incomplete.length === 0) {
+      const isAnyLocked = missing.some((table) => this.unreadable.has(table));
+      if (isAnyLocked) await this.prepare(tables);
+      return;
+    }
     const { source, sink, stop, work, reporter } = this.request;
     await sink.flush();
     const isOneByOne = isOrdered || this.#isScarce;
@@ -214,13 +218,24 @@ export class MissingCopies implements Disposable {
     await using untilAllHaveBegun = new AsyncDisposableStack();
     for (const table of missing) {
       const during = this.incremental.takeFailed(table) ? "waits" : stream;
-      const copy = await sink.copies.begin(table, "initial", during, this.incremental.abort.signal);
+      const copy = await sink.copies
+        .begin(table, "initial", during, this.incremental.abort.signal)
+        .catch((error: unknown) => this.#laterIfLocked(table, error));
+      if (copy === null) continue;
       (copy.stream === "runs" ? untilAllHaveBegun : copies).use(copy);
       begun.push({ table, copy });
     }
     untilAllHaveBegun.move();
     this.incremental.begin(begun.filter(({ copy }) => copy.stream === "runs"));
     return begun.filter(({ copy }) => copy.stream === "waits");
+  }
+
+  /** Somebody has locked the table at the sink: the others go on. */
+  #laterIfLocked(table: TableShape, error: unknown): null {
+    const failure = toMillraceError(error);
+    if (failure.code !== "table_locked") throw error;
+    this.unreadable.failed(table, failure);
+    return null;
   }
 
   #environment(parallel: number): CopyEnvironment {

@@ -51,6 +51,31 @@ test("before the beginning, and while others stream", async () => {
   await rig.stop();
 });
 
+test("at the sink, before their first copy: the others go on, also from a start", async () => {
+  const b = "create table b (id int primary key, v text)";
+  await using rig = await PipelineRig.streaming(server, "lockedatsink", {
+    source: "create table a (id int primary key)",
+  });
+  await rig.sink(b);
+  await using holder = await server.connect(rig.sinkDatabase);
+  await holder.query("begin; lock table b in access exclusive mode");
+  await rig.source(`${b}; insert into b values (1, 'b')`);
+  const isTold = () => rig.table("b")?.reason?.includes("is locked by another session at the sink") === true;
+  await waitFor("the lock to be told", isTold);
+  const goesOn = async (id: number) => {
+    await rig.source(`insert into a values (${id}); update b set v = 'later ${id}'`);
+    await rig.expectSame("select id from a order by id", 5_000);
+  };
+  await goesOn(1);
+  await rig.stop();
+  rig.start();
+  await rig.untilRealtime();
+  await goesOn(2);
+  await holder.query("rollback");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
 test("while others are altered again and again, whose rows come all the same", async () => {
   await using rig = await PipelineRig.streaming(
     server,

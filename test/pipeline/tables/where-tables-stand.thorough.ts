@@ -200,7 +200,7 @@ test("a table that cannot be read says so, and is copied when it can", async () 
   await pair.untilRealtime();
   await untilStates(pair, { "public.a": "Streaming", "public.b": "Unreadable" });
   expect(pair.table("b")?.reason).toBe(pair.setAside[0]!.reason);
-  expect(pair.table("b")?.reason).toStartWith("It could not be read, and is tried again");
+  expect(pair.table("b")?.reason).toStartWith("It could not be copied, and is tried again");
   await pair.source("grant select on b to standing");
   await untilStates(pair, { "public.a": "Streaming", "public.b": "Streaming" });
   await pair.stop();

@@ -111,7 +111,7 @@ async function beginNew(
 
 function lockedAtSink(relation: Relation): MillraceError {
   const text = `Table ${qualifiedName(relation)} is locked by another session at the sink. It is copied when that has ended.`;
-  return new MillraceError("table_changed", text);
+  return new MillraceError("table_locked", text);
 }
 
 /** Each other copy of the table has dropped this one. */

@@ -89,7 +89,7 @@ test("a first copy waits for nobody who holds its table", async () => {
   await using holder = await server.connect(rig.name);
   await holder.query("begin; lock table accounts in access exclusive mode");
   await expect(rig.sink.copies.begin(accounts, "initial", "runs", never)).rejects.toMatchObject({
-    code: "table_changed",
+    code: "table_locked",
   });
   await holder.query("rollback");
   await using copy = await rig.sink.copies.begin(accounts, "initial", "runs", never);
