@@ -29,6 +29,7 @@ import { TableRegistry } from "./schema/table-registry.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 import type { SinkPace } from "./sink-pace.ts";
 import { incompatibleTypeRefused } from "./types/incompatible-type.ts";
+import { outdatedBy } from "./types/outdated-labels.ts";
 import { TypeMaker } from "./types/type-maker.ts";
 
 export class SinkTables implements AppliedTables {
@@ -139,13 +140,13 @@ export class SinkTables implements AppliedTables {
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.records.dropStaleSides(client, uncopied, since);
     await this.interrupted.sweep(client, tables, (id) => this.underWay.has({ id }));
-    const best = await this.registry.refresh(client, tables);
+    const best = await this.registry.refresh(client, tables, outdatedBy(client, this.touched, this.ledger));
     this.#warnOfFiring();
     const targets = [...this.registry.targetsOf(tables), ...this.histories.namesOf(tables)];
     await claimTargets(client, this.context.connectorId, targets, this.ledger);
     const { catalog, computed } = this.registry;
-    const isThere = (relation: Relation) => catalog.isThere(relation);
-    await this.ledger.void(client, this.ledger.outdated(tables, isThere));
+    const outdated = this.ledger.outdated(tables, (relation) => catalog.isThere(relation));
+    await this.ledger.void(client, outdated);
     const current = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
     await voidLost(client, this.context.connectorId, current, async (place) => {
       const { relation } = tables[place]!;

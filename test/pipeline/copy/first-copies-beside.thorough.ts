@@ -204,6 +204,35 @@ test.each([
   },
 );
 
+test("a label of a shared enum is renamed amid a first copy: what has the old one is copied again", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "firstlabels",
+    { source: "create table other (id serial primary key)" },
+    { parallelCopies: 1, copyPace: { ...inRanges, rangeBytes: 20_000 }, isSupervised: true },
+  );
+  // It is not the connector's own: somebody else may still use its labels.
+  await rig.sink("create type mood as enum ('a', 'z')");
+  await rig.source(`create type mood as enum ('a', 'z');
+    create table t (id int primary key, m mood, pad text); insert into t select g, 'a', repeat('v', 900) from generate_series(1, 3000) g`);
+  await waitFor("a range to be there", async () => (await rig.sink(ranges)).length > 0);
+  const release = hold(rig);
+  await rig.source(
+    "alter type mood rename value 'a' to 'b'; create table seen (id int primary key); insert into seen values (1)",
+  );
+  await waitFor(
+    "the tables to be looked at",
+    async () => (await rig.sink("select to_regclass('seen') is not null as is"))[0]?.is === true,
+  );
+  release();
+  await rig.source("insert into other default values");
+  const same = "select id, m::text as m from t order by id";
+  await waitFor("the labels", async () => Bun.deepEquals(await rig.source(same), await rig.sink(same)), {
+    timeoutMs: 20_000,
+  });
+  await rig.stop();
+});
+
 test("a task of a table whose first copy has just begun", async () => {
   await using rig = await PipelineRig.streaming(
     server,

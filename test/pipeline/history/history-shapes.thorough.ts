@@ -351,3 +351,28 @@ test("rows of a root with identity full are deleted and moved whole, though a le
   await rig.expectEqual();
   expect(rig.copies).toHaveLength(1);
 });
+
+test("a table that is too wide for a history waits with advice, and one whose column the view has of its own has its history", async () => {
+  const columns = Array.from({ length: 1_598 }, (_, i) => `c${i} int`).join(", ");
+  await using rig = await PipelineRig.create(server, "historywide", {
+    source: { catalog: withHistory("wide", "dated") },
+    isSupervised: true,
+  });
+  await rig.source(`create table wide (${columns}); create table plain (id int primary key);
+    create table dated (id int primary key, valid_to date); insert into dated values (1, '2026-01-01')`);
+  rig.start();
+  await waitFor("the advice", () =>
+    rig.setAside.some(({ reason }) => reason.includes("at most 1600: exclude columns")),
+  );
+  await rig.source("insert into plain values (1); insert into dated values (2, null)");
+  await rig.expectSame("select id from plain");
+  await rig.expectSame("select id, valid_to from dated order by id");
+  const isTold = () =>
+    rig.warnings.some((reason) =>
+      reason.includes("the table has a column valid_to, which the view has of its own"),
+    );
+  await waitFor("the view to be told of", isTold);
+  const told = await untilTold(rig, "id", "dated_history", 2);
+  expect(told.map((row) => row.slice(2)).toSorted()).toEqual(["1", "2"]);
+  await rig.stop();
+});

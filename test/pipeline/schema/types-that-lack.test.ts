@@ -71,3 +71,25 @@ test("a range type that was made anew over another subtype: no value is cut", as
   expect(row?.v).toBe('["2024-01-01 10:11:12","2024-01-01 10:11:13")');
   await rig.stop();
 });
+
+test("a table whose name at the sink is that of a type is set aside with advice, and the others go on", async () => {
+  await using rig = await PipelineRig.create(server, "typesnamed", {
+    sink: { target_schema: "all_in_one" },
+    isSupervised: true,
+  });
+  await rig.source(`create schema hr; create schema sales; create type sales.status as enum ('a');
+    create table sales.orders (id int primary key, s sales.status); create table hr.status (id int primary key);
+    insert into sales.orders values (1, 'a'); insert into hr.status values (1)`);
+  rig.start();
+  await waitFor("the advice", () =>
+    rig.setAside.some(({ reason }) =>
+      reason.includes("is a type, and a table of that name would be one too"),
+    ),
+  );
+  await rig.source("insert into sales.orders values (2, 'a')");
+  await waitFor(
+    "the other table",
+    async () => (await rig.sink("select from all_in_one.orders").catch(() => [])).length === 2,
+  );
+  await rig.stop();
+});

@@ -28,12 +28,28 @@ export async function readHistory(client: Client, history: CheckedHistory): Prom
   return table;
 }
 
-/** Throws MigrationRefused where a column of the table has the name of one of the history's own. `name`: of the history. */
+/** https://www.postgresql.org/docs/current/limits.html */
+const maxColumns = 1_600;
+
+function tooWide(name: TargetName, relation: Relation): MigrationRefused {
+  const own = `${historyColumns.length} columns more than ${qualifiedName(relation)}`;
+  return new MigrationRefused(
+    `History ${qualifiedName(name)} would have ${own}, and a table has at most ${maxColumns}: exclude columns, or set history_enabled of the table to false.`,
+    [],
+  );
+}
+
+/**
+ * Throws MigrationRefused where a column of the table has the name of one of the history's own, or there are too many columns. `name`: of the
+ * history.
+ */
 export function requireOwnColumns(name: TargetName, relation: Relation): void {
   const clash = relation.columns.find(
     (column) => hasHistory(column) && historyColumnNames.includes(column.name),
   );
   if (clash) throw clashing(name, clash.name);
+  if (relation.columns.filter(hasHistory).length + historyColumns.length > maxColumns)
+    throw tooWide(name, relation);
 }
 
 /** Throws MigrationRefused where something else has the name. */

@@ -69,8 +69,8 @@ export async function writeTruncated(
   await withHistoryErrors(client, history, () => client.query(sql, [...place, ordinal[i]! * 2]));
 }
 
-/** Classes of errors that a history gives which somebody has altered: of data, of constraints, of names and types. */
-const refusing = /^(22|23|42)/;
+/** Classes of errors that a history gives which somebody has altered: of data, of constraints, of names and types; or whose row is too wide with its own columns. */
+const refusing = /^(22|23|42|54)/;
 
 async function withHistoryErrors(
   client: Client,

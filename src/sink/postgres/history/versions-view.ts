@@ -45,6 +45,8 @@ left join lateral (select t._sm_lsn, t._sm_ordinal from ${table} t
 where v._sm_op <> 'd'`;
 }
 
+const viewColumns: readonly string[] = ["valid_from", "valid_to", "is_current"];
+
 /** Privileges on a view, as SQL around its name. */
 export type Grants = readonly { readonly before: string; readonly behind: string }[];
 
@@ -78,6 +80,9 @@ export async function makeVersions(
   const name = sqlName(versions.view);
   const known = await knownView(client, versions.view);
   if (known && !known.isOurs) return "something else has its name";
+  const own = versions.columns.find((name) => viewColumns.includes(name));
+  if (own !== undefined)
+    return `the table has a column ${own}, which the view has of its own: rename or exclude it`;
   return await orUndone(client, async () => {
     if (known) await client.query(`drop view ${name}`);
     await client.query(versionsSql(versions));

@@ -19,7 +19,7 @@ import {
 } from "../bookkeeping/shape-ledger.ts";
 import { ComputedTargets } from "../generated/computed-targets.ts";
 import type { MigrationRefused } from "../refusals/migration-refused.ts";
-import { holdsOldLabels } from "../types/old-labels.ts";
+import { type Outdate, withOldLabels } from "../types/outdated-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
 import { hasColumnOfOthers, hasLostColumn } from "./migration/columns-of-others.ts";
@@ -77,15 +77,13 @@ export class TableRegistry {
     );
   }
 
-  /** See `TargetCatalog.refresh`. Types are created first. Copies of tables whose enum labels may have been renamed are void then. */
-  async refresh(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+  /** See `TargetCatalog.refresh`. Types are created first. `outdate` gets the tables whose enum labels may have been renamed. */
+  async refresh(client: Client, tables: readonly TableShape[], outdate: Outdate): Promise<TupleForm> {
     const relations = tables.map(({ relation }) => relation);
-    await this.types.refresh(client, relations, async (types) => {
-      for (const relation of relations) {
-        const table = await readTargetTable(client, this.naming.target(this.shapes.of(relation) ?? relation));
-        if (table && holdsOldLabels(table, relation, types)) await this.ledger.voidOf(client, relation);
-      }
-    });
+    const targetOf = (relation: Relation) => this.naming.target(this.shapes.of(relation) ?? relation);
+    await this.types.refresh(client, relations, async (types) =>
+      outdate(await withOldLabels(client, relations, types, targetOf)),
+    );
     return await this.catalog.refresh(client, tables);
   }
 

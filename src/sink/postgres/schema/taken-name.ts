@@ -28,7 +28,7 @@ export async function nameTaken(client: Client, target: TargetName): Promise<Mig
     [sqlName(target)],
   );
   const kind = kinds[rows[0]?.kind ?? ""];
-  if (kind === undefined) return null;
+  if (kind === undefined) return rows[0] ? null : await typeOfName(client, target);
   const aside = escapeIdentifier(
     `${[...target.name].slice(0, keptCharacters).join("")}_${kind.split(" ").join("_")}`,
   );
@@ -36,4 +36,15 @@ export async function nameTaken(client: Client, target: TargetName): Promise<Mig
     `${qualifiedName(target)} at the sink is a${/^[aeiou]/.test(kind) ? "n" : ""} ${kind}, and rows are written to tables alone. Give it another name, or drop it.`,
     [`alter ${kind} ${sqlName(target)} rename to ${aside}`],
   );
+}
+
+/** A table has a type of its name, so that no other type may have it: https://www.postgresql.org/docs/current/catalog-pg-type.html (typrelid) */
+async function typeOfName(client: Client, target: TargetName): Promise<MigrationRefused | null> {
+  const { rowCount } = await client.query(
+    "select from pg_type where oid = to_regtype($1) and typrelid = 0 and typelem = 0",
+    [sqlName(target)],
+  );
+  if (rowCount === 0) return null;
+  const text = `${qualifiedName(target)} at the sink is a type, and a table of that name would be one too. Rename one of them at the source, or exclude the table.`;
+  return new MigrationRefused(text, []);
 }
