@@ -460,3 +460,29 @@ test("a table that a running connector writes to is refused to another; one that
   await waitFor("the first's rows alone, again", async () => (await rows()) === "1,2");
   await first.stop();
 });
+
+test("a first copy that was interrupted, and whose table another connector has written to since, begins anew", async () => {
+  const copyPace = { dividedFromBytes: 1, rangeBytes: 20_000, pointHeldMs: 20 };
+  await using first = await between("create table other (id int primary key)", "", {
+    parallelCopies: 1,
+    copyPace,
+  });
+  const table = "create table t (id int primary key, v text)";
+  await first.source(`${table}; insert into t select g, repeat('a', 900) from generate_series(1, 3000) g`);
+  const isBegun = async () => (await first.sink("select from millrace.copied_range")).length > 0;
+  await waitFor("a range to be there", isBegun);
+  await first.crash();
+  expect(await isBegun()).toBe(true);
+  await using second = await rig({
+    sink: { connection: fullConnection(server.connection(first.sinkDatabase)) },
+  });
+  await second.source(`${table}; insert into t values (1, 'the other one'), (9999, 'extra')`);
+  second.start();
+  const others = async () => (await first.sink("select from t where v = 'extra'")).length === 1;
+  await waitFor("the second's rows", others);
+  await second.stop();
+  first.start();
+  await first.untilRealtime();
+  await first.expectSame("select id, v from t order by id");
+  await first.stop();
+});

@@ -45,6 +45,11 @@ update millrace.table_copy c set point_lsn = '0/0'
 where (c.connector_id, c.targets[cardinality(c.targets)]) in (select owner, target from taken)
   or c.targets = '{}' and c.connector_id in (select owner from taken)`;
 
+/** Unfinished copies into the targets themselves are not told by target: a former owner begins all of its own anew. */
+const forgetBegunSql = `
+with begun as (delete from millrace.divided_copy where is_beside and connector_id = any ($1) returning connector_id, table_id)
+delete from millrace.copied_range r using begun b where r.connector_id = b.connector_id and r.table_id = b.table_id`;
+
 const releaseSql = `
 delete from millrace.table_claim c where connector_id = $1 and not exists (
   select from unnest($2::text[], $3::text[]) as t(schema, name) where t.schema = c.table_schema and t.name = c.table_name)`;
@@ -83,7 +88,11 @@ async function claimTables(
   const { rows } = await client.query<ClaimRow>(claimedQuery, [connectorId, ...names, lockSpace]);
   const taken = rows.find(({ is_running }) => is_running);
   if (taken) throw tableTaken(taken);
-  if (rows.length > 0) await client.query(voidSql, [rows.map(({ owner }) => owner), rows.map(qualifiedName)]);
+  const owners = rows.map(({ owner }) => owner);
+  if (rows.length > 0) {
+    await client.query(voidSql, [owners, rows.map(qualifiedName)]);
+    await client.query(forgetBegunSql, [owners]);
+  }
   await client.query(claimSql, [connectorId, ...names]);
   await client.query(releaseSql, [connectorId, ...names]);
   return rows.map(({ schema, name }) => ({ schema, name }));
