@@ -3,7 +3,7 @@
 export type ResponseVerdict = "delivered" | "retry" | "rejected";
 
 /**
- * 2xx: delivered. 408, 425, 429 and 5xx: tried again. Every other status, redirects among them, is
+ * 2xx: delivered. 408, 425, 429, 500 and above: tried again. Every other status, redirects among them, is
  * permanent.
  */
 export function responseVerdict(status: number): ResponseVerdict {

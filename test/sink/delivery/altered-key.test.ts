@@ -63,3 +63,44 @@ test("a column that a key's index only includes is no part of the row's key", as
     [1, "y"],
   ]);
 });
+
+test.each([
+  [
+    "by another index",
+    "id int primary key, code int not null unique, v text",
+    "replica identity using index m_code_key",
+  ],
+  ["as a whole by a key that it gets", "id int not null, code int, v text", "add primary key (id)"],
+  [
+    "by a key whose text is another",
+    "id numeric(12, 0) primary key, code int, v text",
+    "alter id type numeric(12, 2)",
+  ],
+])("a row that is told apart %s from here on does not overtake itself", async (_, columns, alteration) => {
+  await using stage = await WebhookStage.create(
+    server,
+    `hook_apart_${alteration.length}`,
+    `create table m (${columns})`,
+    {
+      sink: { batch: { max_batch_size: 1 } },
+    },
+  );
+  await stage.sql("alter table m replica identity full; insert into m values (1, 1, 'first')");
+  if (alteration.startsWith("replica")) await stage.sql("alter table m replica identity default");
+  await stage.start();
+  await stage.untilRealtime();
+  const { receiver } = stage;
+  let isAway = true;
+  receiver.script = ({ body }) => (isAway && body.includes("second") ? 503 : 200);
+  await stage.sql("update m set v = 'second'");
+  await waitFor("the refusal", () => receiver.requests.some(({ body }) => body.includes("second")));
+  await stage.sql(`alter table m ${alteration}`);
+  await stage.sql("update m set v = 'third'; insert into m values (2, 2, 'another')");
+  await Bun.sleep(500);
+  isAway = false;
+  const delivered = () =>
+    receiver.delivered.map(({ body }) => /second|third|another/.exec(body)?.[0]).filter(Boolean);
+  await waitFor("all", () => delivered().includes("another") && delivered().includes("third"));
+  await waitFor("the second", () => delivered().includes("second"));
+  expect(delivered()).toEqual(["second", "third", "another"]);
+});

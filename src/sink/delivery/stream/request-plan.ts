@@ -42,9 +42,18 @@ export interface PlannedRow {
 const keptBufferBytes = 4 * 1024 * 1024;
 const keptBuffers = 4;
 const noColumns: readonly number[] = [];
+const noTouches: readonly number[] = [];
+
+interface OrderedTable {
+  readonly table: CompiledTable;
+  /** How its rows are told apart. */
+  readonly mark: string;
+}
 
 export class RequestPlan {
   readonly #open = new Map<string, OpenRequest>();
+  /** By name, the tables as they were met last. */
+  readonly #ordered = new Map<string, OrderedTable>();
   readonly #spare: ByteWriter[] = [];
   readonly #spareRows: RowLists[] = [];
 
@@ -59,6 +68,9 @@ export class RequestPlan {
 
   addRow(table: CompiledTable, row: PlannedRow): void {
     const array = !this.limits.isBare;
+    const before = this.#open.get(table.name);
+    const isOrderedAnew = before?.table !== table && this.#meet(table);
+    if (before && isOrderedAnew) this.#seal(before);
     let open = this.#open.get(table.name) ?? this.#begin(table, row);
     const out = open.out;
     if (open.rows > 0) out.byte(44);
@@ -73,9 +85,23 @@ export class RequestPlan {
       this.#open.set(table.name, next);
       open = next;
     }
-    open.add(table, row);
+    open.add(table, row, isOrderedAnew);
     const full = open.rows === this.limits.maxRows || open.out.size + (array ? 1 : 0) >= this.limits.maxBytes;
     if (full) this.#seal(open);
+  }
+
+  /**
+   * Whether the table's rows are told apart otherwise than before, by another key or another identity: nothing tells which earlier row one is. So a
+   * request begins that waits for all earlier ones of the table, and later ones wait for it.
+   */
+  #meet(table: CompiledTable): boolean {
+    const known = this.#ordered.get(table.name);
+    if (known?.table === table) return false;
+    const { key, columns } = table.relation;
+    const of = key.map((at) => [columns[at]!.name, columns[at]!.typeOid, columns[at]!.typmod]);
+    const mark = JSON.stringify([table.order, of]);
+    this.#ordered.set(table.name, { table, mark });
+    return known !== undefined && known.mark !== mark;
   }
 
   /** Ends every open request, in the order in which the tables were first met. */
@@ -140,9 +166,11 @@ class OpenRequest {
     this.key = new IdempotencyKey(table.keyMaterial);
   }
 
-  add(table: CompiledTable, row: PlannedRow): void {
+  /** `isApart`: nothing tells which earlier row it is. */
+  add(table: CompiledTable, row: PlannedRow, isApart: boolean): void {
     this.rows++;
-    for (const hash of row.touches) this.touches.push(hash);
+    if (isApart) this.barrier = true;
+    for (const hash of isApart ? noTouches : row.touches) this.touches.push(hash);
     this.marks?.add(this.out.size, this.touches.length, row);
     this.receiptRows?.add(table, row);
     if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
