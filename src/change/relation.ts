@@ -166,6 +166,12 @@ export interface Coverage {
   readonly isVoid?: true;
 }
 
+/** The table, marked as one whose copy is void. */
+export function withVoidCopy(table: TableShape): TableShape {
+  const none = { excluded: [], isListed: false, isUnpublished: false };
+  return { ...table, coverage: { ...none, ...table.coverage, isVoid: true } };
+}
+
 /**
  * `schema.table`, with quotes around a name that needs them in SQL. For people, and as a key: no two tables share it.
  * Not for use in SQL.

@@ -60,7 +60,11 @@ const localNat64 = [
 ];
 
 /** What another prefix's bits look like, where an address is read by a length that is not its own. */
-const noDestinations: ReadonlySet<string> = new Set(["unspecified", "reserved"]);
+function isMisread(address: IpAddress): boolean {
+  return (
+    ["unspecified", "reserved"].includes(address.range()) && destinationRefusal(address, "default") === null
+  );
+}
 
 /**
  * Where packets end up: the IPv4 address within one of NAT64 (64:ff9b::/96, RFC 6052; 64:ff9b:1::/48, RFC 8215), of a translator (::ffff:0:0:0/96,
@@ -72,8 +76,7 @@ function destinations(address: IpAddress): readonly IpAddress[] {
   const ipv4 = (positions: readonly number[]) => ipaddr.fromByteArray(positions.map((at) => bytes[at]!));
   switch (address.range()) {
     case "rfc6052":
-      if (bytes[5] === 0) return [ipv4([12, 13, 14, 15])];
-      return localNat64.map(ipv4).filter((each) => !noDestinations.has(each.range()));
+      return bytes[5] === 0 ? [ipv4([12, 13, 14, 15])] : readings(localNat64.map(ipv4));
     case "rfc6145":
       return [ipv4([12, 13, 14, 15])];
     case "6to4":
@@ -81,6 +84,11 @@ function destinations(address: IpAddress): readonly IpAddress[] {
     default:
       return [address];
   }
+}
+
+function readings(addresses: readonly IpAddress[]): readonly IpAddress[] {
+  const meant = addresses.filter((each) => !isMisread(each));
+  return meant.length > 0 ? meant : addresses;
 }
 
 export type Lookup = (host: string) => Promise<readonly string[]>;

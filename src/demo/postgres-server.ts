@@ -212,8 +212,11 @@ export class PostgresServer implements AsyncDisposable {
       // Its word comes first. Under load the pipe has been seen to bring none, so it is asked as well.
       await Promise.race([start.said, Bun.sleep(500)]);
       try {
-        await using _client = await this.connect();
-        return;
+        await using client = await this.connect();
+        const { rows } = await client.query("select current_setting('data_directory') as directory");
+        // Another server may have the port by now.
+        if (rows[0].directory === this.#data) return;
+        await start.said;
       } catch (error) {
         if (performance.now() > deadline)
           throw new Error(`Postgres did not start within 30 s: ${error}\n${start.log()}`);
@@ -236,7 +239,7 @@ function watchStart(child: ChildProcess): { said: Promise<void>; log: () => stri
     };
     child.stderr?.on("data", read);
     child.once("error", reject);
-    child.once("exit", (code) => reject(new Error(`Postgres ended with ${code} at its start:\n${log}`)));
+    child.once("close", (code) => reject(new Error(`Postgres ended with ${code} at its start:\n${log}`)));
   });
   return { said, log: () => log };
 }

@@ -92,7 +92,7 @@ export const errorKinds = {
   table_unavailable: kind(502, "Table unavailable"),
   /** A table cannot be read: it is locked for long, or damaged. It is retried; other tables continue. */
   table_unreadable: kind(502, "Table unreadable", "transient"),
-  /** A table is locked, so that it cannot be published yet. It is retried; published tables continue. */
+  /** A table is locked, so that it cannot be published yet, or its copy cannot begin at the sink. It is retried; others continue. */
   table_locked: kind(502, "Table locked", "transient"),
   /** A table has a column with the name of one that the connector would add. */
   column_conflict: kind(502, "Column name is taken"),

@@ -27,7 +27,7 @@ export class LateTables {
     const names = late.map(({ relation }) => qualifiedName(relation));
     const reason =
       `The sink may lack rows and values of ${listedNames(names)}: those from before the table's changes were published, or what its copy has ` +
-      "lost or missed since. Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
+      "lost or missed since. Nothing is copied by itself (skip_snapshots): create a Snapshot task for each.";
     this.reporter.warn("late tables", names.length === 0 ? null : reason);
   }
 }

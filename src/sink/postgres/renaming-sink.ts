@@ -5,7 +5,7 @@ import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { ComputedColumns } from "../../change/computed-columns.ts";
-import type { TableShape } from "../../change/relation.ts";
+import { type TableShape, withVoidCopy } from "../../change/relation.ts";
 import type { CopyChunk, CopySink, TableCopy } from "../copy-sink.ts";
 import type { PreparedTables, Sink } from "../sink.ts";
 import type { UnreadableTable } from "../sink-events.ts";
@@ -45,9 +45,14 @@ export class RenamingSink implements Sink {
       tables.map(({ relation }) => relation),
       (schema) => this.naming.schema(schema),
     );
-    const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
-    const { incomplete = [], ...prepared } = await this.sink.prepare([...named.keys()], forms, unreadable);
-    const asGiven = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
+    const named = tables.map((table) => this.naming.shape(table));
+    const { incomplete = [], ...prepared } = await this.sink.prepare(named, forms, unreadable);
+    const given = new Map(tables.map((table) => [table.relation.id, table]));
+    const asGiven = (shapes: readonly TableShape[]) =>
+      shapes.flatMap(({ relation, coverage }) => {
+        const table = given.get(relation.id);
+        return table ? [coverage?.isVoid ? withVoidCopy(table) : table] : [];
+      });
     return {
       ...prepared,
       missing: asGiven(prepared.missing),

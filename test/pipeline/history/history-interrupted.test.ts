@@ -72,6 +72,23 @@ test("what is changed before a table is dropped and made anew is in its history,
   await rig.stop();
 });
 
+test("last changes of a dropped table that its history refuses stop nothing", async () => {
+  await using rig = await streaming(
+    "create table t (id int primary key, v text); create table u (id int); insert into t values (1, 'a')",
+    ["t"],
+  );
+  await untilTold(rig, "id, v", "t_history", 1);
+  await rig.stop();
+  await rig.sink("alter table t_history add check (length(v) < 5)");
+  await rig.source("update t set v = 'too long for it' where id = 1; drop table t");
+  rig.start();
+  await goesOn(rig, 1);
+  expect(rig.warnings.some((reason) => reason.includes("Table public.t was dropped at the source"))).toBe(
+    true,
+  );
+  await rig.stop();
+});
+
 test("a column of a history that somebody has renamed: the table waits, with the SQL that mends it", async () => {
   await using rig = await streaming(
     "create table t (id int primary key, v text); create table u (id int); insert into t values (1, 'a')",

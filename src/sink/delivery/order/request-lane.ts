@@ -115,7 +115,8 @@ export class RequestLane {
 
   /** Oldest first. */
   touching(hash: number): readonly Delivery[] {
-    return [...this.#unfinished].filter(({ request }) => request.touches.includes(hash));
+    // Of a barrier, not all rows have a hash.
+    return [...this.#unfinished].filter(({ request }) => request.barrier || request.touches.includes(hash));
   }
 
   /** Adds a delivery after all earlier ones, and counts what it has to wait for. */

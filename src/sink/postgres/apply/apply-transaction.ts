@@ -251,7 +251,7 @@ export class ApplyTransaction {
     this.#skipped.add(relation.id);
     this.events.warning(
       "dropped tables",
-      `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
+      `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table, or its history, and are left ` +
         `out: ${refusal.message}`,
     );
     return true;
@@ -285,9 +285,10 @@ export class ApplyTransaction {
       inOrder: tried.order,
       warn: (reason) => this.events.warning("rows", reason),
     };
+    const at = lsn(batch.transactions.commitLsn[0]!);
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.#prepared(client, relation, at),
-      histories: this.tables.histories.inBatch(client, this.form, lsn(batch.transactions.commitLsn[0]!)),
+      histories: this.tables.histories.inBatch(client, this.form, at, this.#skipped),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
       isSkipped: (relation) => this.#isLeftOut(relation) || this.tables.setAside.has(relation.id),
       incomplete: this.tables.incomplete,

@@ -50,7 +50,10 @@ export class BatchApplier {
     private readonly batch: ChangeBatch,
     private readonly tables: ApplierTables,
   ) {
-    this.#history = new BatchHistory(session, batch, tables.histories);
+    const turnsTo = (relation: Relation) => {
+      this.#current = relation;
+    };
+    this.#history = new BatchHistory(session, batch, tables.histories, turnsTo);
     this.#onlyInserts = relationsWithInsertsOnly(batch);
     this.#copied = new CopiedChanges(batch, tables, session.warn);
   }
@@ -165,8 +168,8 @@ export class BatchApplier {
 
   async #single(table: PreparedTable, i: number): Promise<void> {
     this.#current = table.relation;
-    if (!isIdentified(table, this.batch, i)) return;
     await this.#history.single(table, i);
+    if (!isIdentified(this.session, table, this.batch, i)) return;
     await this.#withDescribedErrors(table, () =>
       applySingle(this.#sessionFor(table, i), table, this.batch, i),
     );

@@ -39,9 +39,18 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 }
 
 /** Whether something identifies the row of change `i`. Without a copy it may never have been there. Throws RowsMissing where a copy is wanted. */
-export function isIdentified(table: PreparedTable, batch: ChangeBatch, i: number): boolean {
+export function isIdentified(
+  session: MergeSession,
+  table: PreparedTable,
+  batch: ChangeBatch,
+  i: number,
+): boolean {
   if (table.key.length > 0 || isOldWhole(batch, i, table.relation)) return true;
-  if (table.copy.kind !== "none") throw rowUnidentified(table);
+  const unidentified = rowUnidentified(table);
+  if (table.copy.kind !== "none") throw unidentified;
+  session.warn(
+    `${unidentified.message} Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.`,
+  );
   return false;
 }
 

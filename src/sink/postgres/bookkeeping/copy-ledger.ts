@@ -3,7 +3,13 @@
 import type { Client } from "pg";
 import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import {
+  isCopyOfTable,
+  qualifiedName,
+  type Relation,
+  type TableShape,
+  withVoidCopy,
+} from "../../../change/relation.ts";
 import { type CopyState, outOfDate } from "../apply/prepared-table.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
 import type { TargetName } from "../schema/target-name.ts";
@@ -65,9 +71,7 @@ export class CopyLedger {
 
   /** The table, marked where its copy is void: without copies nothing else tells of it. */
   withVoid(table: TableShape): TableShape {
-    if (!this.isVoid(table.relation)) return table;
-    const none = { excluded: [], isListed: false, isUnpublished: false };
-    return { ...table, coverage: { ...none, ...table.coverage, isVoid: true } };
+    return this.isVoid(table.relation) ? withVoidCopy(table) : table;
   }
 
   /** Whether its last copy went to another target: the naming was changed since. */

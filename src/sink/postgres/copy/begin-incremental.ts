@@ -5,11 +5,14 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { keyNames, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
+import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable } from "../schema/target-table.ts";
+import type { SinkTables } from "../sink-tables.ts";
 import type { CopyContext, CopyingSink } from "./copy-context.ts";
 import { createKeyTables, helperTables } from "./helper-tables.ts";
 import { type BegunCopy, IncrementalCopy, targetFacts } from "./incremental-copy.ts";
@@ -54,6 +57,7 @@ async function makeReady(
 ): Promise<boolean> {
   const target = naming.target(relation);
   const isThere = (await readTargetTable(client, target)) !== null;
+  if (isThere) await requireUnlocked(client, tables, relation, target);
   if (isThere && (await readChunkTarget(client, naming, relation)) === null) return false;
   try {
     await tables.makeReady(client, relation, apply.form(), apply.resumeLsn());
@@ -101,7 +105,7 @@ async function beginNew(
     return true;
   };
   const isBegun = await sink.tables.inTransaction(client, begun).catch((error: unknown) => {
-    throw sqlStateOf(error) === sqlState.lockNotAvailable ? lockedAtSink(relation) : error;
+    throw sqlStateOf(error) === sqlState.lockNotAvailable ? lockedAtSink(relation, "table_changed") : error;
   });
   if (!isBegun) return null;
   touched.end(relation.id);
@@ -109,9 +113,23 @@ async function beginNew(
   return { replaces };
 }
 
-function lockedAtSink(relation: Relation): MillraceError {
+function lockedAtSink(relation: Relation, code: "table_locked" | "table_changed"): MillraceError {
   const text = `Table ${qualifiedName(relation)} is locked by another session at the sink. It is copied when that has ended.`;
-  return new MillraceError("table_locked", text);
+  return new MillraceError(code, text);
+}
+
+/** Before anything is recorded of the table: rows of somebody else would be taken for its own then. Throws `table_locked`. */
+async function requireUnlocked(
+  client: Client,
+  tables: SinkTables,
+  relation: Relation,
+  target: TargetName,
+): Promise<void> {
+  const probe = () =>
+    client.query(`set local lock_timeout = '1s'; lock table ${sqlName(target)} in access share mode`);
+  await tables.inTransaction(client, probe).catch((error: unknown) => {
+    throw sqlStateOf(error) === sqlState.lockNotAvailable ? lockedAtSink(relation, "table_locked") : error;
+  });
 }
 
 /** Each other copy of the table has dropped this one. */

@@ -38,6 +38,8 @@ export class BatchHistory {
     private readonly session: MergeSession,
     private readonly batch: ChangeBatch,
     private readonly histories: BatchHistories,
+    /** Called before rows of skipped changes are written: a failure is of this table. */
+    private readonly turnsTo: (relation: Relation) => void,
   ) {}
 
   /** Call it when a table is prepared, before its changes. */
@@ -95,7 +97,7 @@ export class BatchHistory {
     return this.#skipped.has(at);
   }
 
-  /** The change is not applied, as a copy of its table has it. `at`: the index of its relation. */
+  /** The change is not applied, as a copy of its table has it, or the table is gone. `at`: the index of its relation. */
   async skip(at: number, i: number): Promise<void> {
     let skipped = this.#skipped.get(at);
     if (skipped === undefined) {
@@ -143,6 +145,7 @@ export class BatchHistory {
   }
 
   async #flush(skipped: Skipped): Promise<void> {
+    this.turnsTo(skipped.relation);
     await writeHistory(this.session, skipped.history, skipped.rows);
     Object.assign(skipped, this.#fresh(skipped.relation, skipped.history));
   }

@@ -146,8 +146,11 @@ export class Histories {
     return [...new Map(names.map((name) => [sqlName(name), name])).values()];
   }
 
-  /** For one batch, in the open transaction. `at`: its first commit. */
-  inBatch(client: Client, form: TupleForm, at: Lsn): BatchHistories {
+  /**
+   * For one batch, in the open transaction. `at`: its first commit. `leftOut`: tables that are gone, and whose last changes they or their histories
+   * have refused.
+   */
+  inBatch(client: Client, form: TupleForm, at: Lsn, leftOut: ReadonlySet<number>): BatchHistories {
     return {
       ofTable: async (table) => {
         if (!this.#takesChanges(table.relation)) return null;
@@ -157,8 +160,10 @@ export class Histories {
         if (prepared) this.#prepared.set(table, prepared);
         return prepared;
       },
-      ofSkipped: async (relation) =>
-        this.#takesChanges(relation) ? await this.#prepare(client, relation, form, at, false) : null,
+      ofSkipped: async (relation) => {
+        if (leftOut.has(relation.id) || !this.#takesChanges(relation)) return null;
+        return await this.#prepare(client, relation, form, at, false);
+      },
     };
   }
 

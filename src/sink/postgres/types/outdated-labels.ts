@@ -11,7 +11,7 @@ import type { OnAmbiguousLabels } from "./type-maker.ts";
 
 export type Outdate = (relations: readonly Relation[]) => Promise<void>;
 
-/** In the open transaction. */
+/** Durable at once, or with the open transaction. */
 export function outdatedBy(client: Client, touched: TouchedKeys, ledger: CopyLedger): Outdate {
   return async (relations) => {
     for (const relation of relations) {
