@@ -111,6 +111,7 @@ export class BatchApplier {
     const table = await this.tables.prepare(relation, this.#copied.commitLsn(i));
     this.#forgetOthersNamed(relation);
     await this.#history.prepare(table);
+    this.#current = relation;
     this.#tables[at] = table;
     await this.session.touched.checkShape(this.session.client, relation);
     return table;

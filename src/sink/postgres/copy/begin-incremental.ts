@@ -128,7 +128,8 @@ async function requireUnlocked(
   const probe = () =>
     client.query(`set local lock_timeout = '1s'; lock table ${sqlName(target)} in access share mode`);
   await tables.inTransaction(client, probe).catch((error: unknown) => {
-    throw sqlStateOf(error) === sqlState.lockNotAvailable ? lockedAtSink(relation, "table_locked") : error;
+    // The copy meets any other failure, and tells of it.
+    if (sqlStateOf(error) === sqlState.lockNotAvailable) throw lockedAtSink(relation, "table_locked");
   });
 }
 
