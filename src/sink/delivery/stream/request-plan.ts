@@ -41,8 +41,7 @@ export interface PlannedRow {
 /** Buffers above this are not kept for the next request. */
 const keptBufferBytes = 4 * 1024 * 1024;
 const keptBuffers = 4;
-const noColumns: readonly number[] = [];
-const noTouches: readonly number[] = [];
+const none: readonly number[] = [];
 
 interface OrderedTable {
   readonly table: CompiledTable;
@@ -71,7 +70,7 @@ export class RequestPlan {
     const before = this.#open.get(table.name);
     const isOrderedAnew = before?.table !== table && this.#meet(table);
     if (before && isOrderedAnew) this.#seal(before);
-    let open = this.#open.get(table.name) ?? this.#begin(table, row);
+    let open = before && !isOrderedAnew ? before : this.#begin(table, row);
     const out = open.out;
     if (open.rows > 0) out.byte(44);
     const start = out.length;
@@ -170,13 +169,13 @@ class OpenRequest {
   add(table: CompiledTable, row: PlannedRow, isApart: boolean): void {
     this.rows++;
     if (isApart) this.barrier = true;
-    for (const hash of isApart ? noTouches : row.touches) this.touches.push(hash);
+    for (const hash of isApart ? none : row.touches) this.touches.push(hash);
     this.marks?.add(this.out.size, this.touches.length, row);
     this.receiptRows?.add(table, row);
     if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
     else {
       this.barrier = true;
-      this.key.addRow(row.arena, row.after, noColumns, row.moment);
+      this.key.addRow(row.arena, row.after, none, row.moment);
     }
   }
 }
