@@ -2,7 +2,7 @@
 
 import { type Finding, failed, passed, skipped, warned } from "../../../connection/validation-log.ts";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
-import type { Settings } from "../client/topics.ts";
+import { alterTopic, type Settings } from "../client/topics.ts";
 import type { ProducingSettings } from "../kafka-settings.ts";
 import type { ClusterFacts } from "./cluster-facts.ts";
 import { named } from "./permission-findings.ts";
@@ -168,10 +168,6 @@ function checkpointPolicy(_: Planned, { checkpoints, topicSettings }: ClusterFac
     `cleanup.policy of topic ${checkpointTopic} is ${policy}: checkpoints would be lost. It has to be compact.`,
     [alterTopic(checkpointTopic, "cleanup.policy=compact")],
   );
-}
-
-function alterTopic(topic: string, setting: string): string {
-  return `kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name ${topic} --add-config ${setting}`;
 }
 
 /** Null: not known. */

@@ -114,3 +114,8 @@ export class Topics {
     }
   }
 }
+
+/** The command that sets it, for people. `setting`: as `name=value`. */
+export function alterTopic(topic: string, setting: string): string {
+  return `kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name ${topic} --add-config ${setting}`;
+}

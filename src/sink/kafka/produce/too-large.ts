@@ -5,7 +5,7 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { messageKey } from "../../../errors/row-in-reason.ts";
 import type { Cluster } from "../client/cluster.ts";
 import type { RecordBatch } from "../client/record-batch.ts";
-import { readSettings } from "../client/topics.ts";
+import { alterTopic, readSettings } from "../client/topics.ts";
 import type { MessageRow } from "../parking/refused-records.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
@@ -41,7 +41,7 @@ export async function tellTooLarge(
     const text =
       `A message of ${batch.bytes} bytes is larger than topic ${topic} takes${limits.get(topic)} (${messageKey(batch.firstKey())}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
-      `kafka-configs.sh --bootstrap-server … --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${batch.bytes * 2}`;
+      alterTopic(topic, `max.message.bytes=${batch.bytes * 2}`);
     await events.tooLarge?.(batch.firstRow, text);
     const cause = producer.failure(error, `take messages of ${topic}`);
     failures.push(new MillraceError("kafka_message_too_large", text, { cause }));
