@@ -89,13 +89,11 @@ async function unlessUnreadable<T>(
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof ReadFailure)) throw error;
-    const { failure } = error;
-    if (!UnreadableTables.isOfOneTable(failure)) throw failure;
+    if (!(error instanceof ReadFailure && UnreadableTables.isOfOneTable(error))) throw error;
     const name = qualifiedName(table.relation);
-    environment.states.gaveUp(table, unreadableReason(failure));
-    unreadable.failed(table, failure);
-    reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: failure.message });
+    environment.states.gaveUp(table, unreadableReason(error));
+    unreadable.failed(table, error);
+    reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: error.message });
     return null;
   }
 }

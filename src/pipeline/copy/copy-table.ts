@@ -6,7 +6,7 @@ import { RangesLeft, type TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { concurrently } from "../../concurrency/concurrently.ts";
 import { chunksUntilAborted, untilAborted } from "../../concurrency/until-aborted.ts";
-import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CopyChunk, Finished, StartedCopy, TableCopy, TellPhase } from "../../sink/copy-sink.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
 import type { CopyStates } from "../table-states.ts";
@@ -41,15 +41,11 @@ export function tellersOf(states: CopyStates, table: TableShape) {
 }
 
 /** The source's error while a table was read. The sink may have thrown another error because of it. */
-export class ReadFailure extends Error {
-  constructor(readonly failure: MillraceError) {
-    super(failure.message, { cause: failure });
+export class ReadFailure extends MillraceError {
+  constructor(error: unknown) {
+    const failure = toMillraceError(error);
+    super(failure.code, failure.message, failure);
   }
-}
-
-/** The source's error, if the table could not be read; otherwise `error` itself. */
-export function causeOf(error: unknown): unknown {
-  return error instanceof ReadFailure ? error.failure : error;
 }
 
 /** Measures the table, and starts its copy between two batches. `isWhole`: the table is not divided. */
@@ -76,7 +72,7 @@ async function measure(
   return await permits.within(signal, () =>
     untilAborted(source.measure(table), signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      throw new ReadFailure(toMillraceError(error));
+      throw new ReadFailure(error);
     }),
   );
 }
@@ -229,7 +225,7 @@ async function read(
     await take(part ? { ...chunk, part } : chunk);
   } catch (error) {
     if (failures.length === 0 || signal.aborted) throw error;
-    throw new ReadFailure(toMillraceError(failures[0]));
+    throw new ReadFailure(failures[0]);
   }
 }
 

@@ -142,14 +142,11 @@ export class MissingCopies implements Disposable {
     if (skipSnapshots) this.late.warnOf(missing, ofSlot !== null);
     await using copies = new AsyncDisposableStack();
     const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
-    if (begun.length === 0 && incomplete.length === 0) {
-      const isAnyLocked = missing.some((table) => this.unreadable.has(table));
-      if (isAnyLocked) await this.prepare(tables);
-      return;
-    }
+    if (begun.length === 0 && incomplete.length === 0) return await this.#tellUnreadable(tables, []);
     const { source, sink, stop, work, reporter } = this.request;
     await sink.flush();
-    const isOneByOne = isOrdered || this.#isScarce;
+    const areScarce = this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
+    const isOneByOne = isOrdered || areScarce;
     const environment = this.#environment(isOneByOne ? 1 : this.request.parallelCopies);
     {
       // Without a stream, all copies are as of one point: nothing would bring the changes between two points.
@@ -160,10 +157,14 @@ export class MissingCopies implements Disposable {
       for (const rows of incomplete) await copyIncomplete(waiting, rows, points);
       await makeBlockingCopies(waiting, begun, points);
     }
+    await this.#tellUnreadable(tables, begun);
+  }
+
+  /** The sink must know before the stream brings their changes. `tables` is of before those that are copied now were published. */
+  async #tellUnreadable(tables: readonly TableShape[], begun: readonly BegunCopy[]): Promise<void> {
     if (this.unreadable.isEmpty) return;
-    // The sink must know before the stream brings their changes. `tables` is of before the others were published.
-    const copied = begun.filter(({ table }) => !this.unreadable.has(table)).map(({ table }) => table);
-    await this.prepare(tables.map((table) => (copied.includes(table) ? published(table) : table)));
+    const isCopied = (of: TableShape) => !this.unreadable.has(of) && begun.some(({ table }) => table === of);
+    await this.prepare(tables.map((table) => (isCopied(table) ? published(table) : table)));
   }
 
   /** As `make`, before or amid a stream. If no point can be had now, the tables are tried again later, so that the stream does not wait. */
@@ -241,10 +242,6 @@ export class MissingCopies implements Disposable {
   #environment(parallel: number): CopyEnvironment {
     const { source, sink, copyPace: pace = defaultCopyPace } = this.request;
     return copyEnvironment({ source, sink, states: this.#states, pace }, parallel, waitingStream);
-  }
-
-  get #isScarce(): boolean {
-    return this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
   }
 
   /** Whether a table that is due may be readable by now. Asked first, as a point for nothing would be expensive. */

@@ -8,7 +8,7 @@ import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow, waitingStream } from "./copy-environment.ts";
 import { CopyPoints } from "./copy-points.ts";
-import { type CopyOfTable, causeOf, copyChunks, finishCopy, startCopy, tellersOf } from "./copy-table.ts";
+import { type CopyOfTable, copyChunks, finishCopy, startCopy, tellersOf } from "./copy-table.ts";
 
 /** A table that a task asks for. */
 interface AskedCopy {
@@ -25,11 +25,7 @@ export async function copyForTask(
   task: OfferedTask,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    while (!(await attempt({ environment, task, signal }, context))) {}
-  } catch (error) {
-    throw causeOf(error);
-  }
+  while (!(await attempt({ environment, task, signal }, context))) {}
 }
 
 /** Returns false if a first copy of the table began meanwhile: try again when that has ended. */

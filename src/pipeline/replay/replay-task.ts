@@ -11,14 +11,7 @@ import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { TableReplay } from "../../sink/replay-sink.ts";
 import type { KeySource } from "../../source/key-source.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "../copy/copy-environment.ts";
-import {
-  causeOf,
-  copyChunks,
-  copyKeys,
-  finishCopy,
-  type StartedTable,
-  startCopy,
-} from "../copy/copy-table.ts";
+import { copyChunks, copyKeys, finishCopy, type StartedTable, startCopy } from "../copy/copy-table.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { textsOfKeys } from "./given-keys.ts";
@@ -45,19 +38,15 @@ export async function replayForTask(
 ): Promise<ReplayResult> {
   const { replays } = environment.sink;
   if (!replays) throw notForThisSink();
-  try {
-    for (;;) {
-      const table = await openTable(environment, context, task, signal);
-      const asked = spec.keys ? await readKeys(environment, table, spec.keys) : null;
-      const replayed = { id: task.id, keys: asked?.keys ?? null };
-      await using replay = await environment.betweenBatches(
-        async () => (context.first.isUnderWay(table) ? null : await replays.begin(table, replayed, signal)),
-        signal,
-      );
-      if (replay) return await send(environment, { task, table, replay, asked, signal });
-    }
-  } catch (error) {
-    throw causeOf(error);
+  for (;;) {
+    const table = await openTable(environment, context, task, signal);
+    const asked = spec.keys ? await readKeys(environment, table, spec.keys) : null;
+    const replayed = { id: task.id, keys: asked?.keys ?? null };
+    await using replay = await environment.betweenBatches(
+      async () => (context.first.isUnderWay(table) ? null : await replays.begin(table, replayed, signal)),
+      signal,
+    );
+    if (replay) return await send(environment, { task, table, replay, asked, signal });
   }
 }
 

@@ -2,7 +2,6 @@
 
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CopyEnvironment } from "../copy/copy-environment.ts";
-import { causeOf } from "../copy/copy-table.ts";
 import { copyWithoutStream } from "../copy/snapshot-task.ts";
 import { noReplay } from "../replay/replay-task.ts";
 import type { OfferedTask } from "../run-reporter.ts";
@@ -25,7 +24,7 @@ export async function runTaskWithoutStream(
   } catch (error) {
     // The stop has caused the error, whatever it says.
     if (stop.aborted) throw stop.reason;
-    task.failed(toMillraceError(causeOf(error)));
+    task.failed(toMillraceError(error));
   }
 }
 

@@ -5,7 +5,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import { causeOf } from "../copy/copy-table.ts";
 import type { RunningTasks } from "../tasks/running-tasks.ts";
 import type { TaskContext } from "../tasks/task-context.ts";
 import type { UnprovedTables } from "./unproved-tables.ts";
@@ -36,7 +35,7 @@ function start(proofs: Proofs, table: TableShape, failures: number): void {
       await prove(proofs, table, signal);
       proofs.unproved.ended(table, null);
     } catch (error) {
-      const failure = toMillraceError(causeOf(error));
+      const failure = toMillraceError(error);
       if (signal.aborted || failure.code === "stream_form_changed") throw failure;
       proofs.unproved.ended(table, failure.message);
       const waitMs = nextTryMs(failures, performance.now() - beganMs);

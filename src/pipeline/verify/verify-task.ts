@@ -9,7 +9,6 @@ import type { VerifySpec } from "../../connector/task.ts";
 import type { VerifyResult } from "../../connector/verification.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkRows } from "../../sink/verify-sink.ts";
-import { causeOf } from "../copy/copy-table.ts";
 import type { OfferedTask } from "../run-reporter.ts";
 import { findTable, type TaskContext } from "../tasks/task-context.ts";
 import { requireFindable } from "./findable-keys.ts";
@@ -34,24 +33,20 @@ export async function verifyForTask(
   spec: VerifySpec,
   signal: AbortSignal,
 ): Promise<VerifyResult> {
-  try {
-    const asked: AskedComparison = {
-      find: (tables) => findTable(tables, environment.source.database, task),
-      progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
-      spec,
-      expected: "Few",
-    };
-    let { result: found } = await compareOnce(environment, context, asked, signal);
-    let total = found;
-    for (let repairs = 1; found.repaired > 0; repairs++) {
-      const next = repairs < maxRepairs ? asked : { ...asked, spec: { ...spec, repair: "None" as const } };
-      found = (await compareOnce(environment, context, next, signal)).result;
-      total = sumOf(total, found);
-    }
-    return total;
-  } catch (error) {
-    throw causeOf(error);
+  const asked: AskedComparison = {
+    find: (tables) => findTable(tables, environment.source.database, task),
+    progress: (rows, table) => task.progress(rows, 0, table.estimatedRows),
+    spec,
+    expected: "Few",
+  };
+  let { result: found } = await compareOnce(environment, context, asked, signal);
+  let total = found;
+  for (let repairs = 1; found.repaired > 0; repairs++) {
+    const next = repairs < maxRepairs ? asked : { ...asked, spec: { ...spec, repair: "None" as const } };
+    found = (await compareOnce(environment, context, next, signal)).result;
+    total = sumOf(total, found);
   }
+  return total;
 }
 
 /** What is to be compared, and how. */

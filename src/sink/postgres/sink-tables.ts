@@ -223,11 +223,6 @@ export class SinkTables implements AppliedTables {
     await this.inTransaction(client, () => this.registry.takeName(client, relation));
   }
 
-  /** Creates or alters the table's target, as its first change in the stream would. `at`: the stream's position. Durable on return. */
-  async makeReady(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<void> {
-    await this.inTransaction(client, () => this.registry.prepared(client, relation, form, at));
-  }
-
   /** Runs `action` in a transaction of its own. A rollback undoes what is known of the tables as well. */
   async inTransaction<T>(client: Client, action: () => Promise<T>): Promise<T> {
     await client.query("begin");

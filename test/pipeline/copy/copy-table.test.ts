@@ -7,7 +7,6 @@ import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { type CopyEnvironment, pointsFromNow } from "../../../src/pipeline/copy/copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "../../../src/pipeline/copy/copy-pace.ts";
 import {
-  causeOf,
   copyChunks,
   copyRows,
   finishCopy,
@@ -198,7 +197,7 @@ describe("a failure", () => {
     source.failures.set("t", denied);
     const failure = await copyAll(environment, of).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ReadFailure);
-    expect(causeOf(failure)).toBe(denied);
+    expect(failure).toMatchObject({ code: denied.code, message: denied.message });
     expect(source.openPoints).toBe(0);
   });
 

@@ -78,6 +78,24 @@ test("at the sink, before their first copy: the others go on, also from a start"
   await rig.stop();
 });
 
+test("or refuse it, which leaves there what somebody else has in the table", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "refusedatsink",
+    {
+      source: "create table a (id int primary key)",
+    },
+    { sink: { migration_strategy: { allowed: [], disable_all: false } }, isSupervised: true },
+  );
+  await rig.sink("create table b (id int primary key, v text not null); insert into b values (100, 'mine')");
+  await rig.source("create table b (id int primary key, v text); insert into b values (1, null)");
+  await waitFor("it to be set aside", () => rig.table("b")?.state === "SetAside");
+  await rig.sink("alter table b alter column v drop not null");
+  await rig.expectSame("select * from b where id < 100 order by id");
+  expect(await rig.sink("select v from b where id = 100")).toEqual([{ v: "mine" }]);
+  await rig.stop();
+});
+
 test("while others are altered again and again, whose rows come all the same", async () => {
   await using rig = await PipelineRig.streaming(
     server,

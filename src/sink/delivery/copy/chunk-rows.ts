@@ -3,6 +3,7 @@
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { RowMoment } from "../../format/idempotency-key.ts";
@@ -56,7 +57,7 @@ export class ChunkRows {
   #isWhole = true;
   /** No commit is made before the record has the chunk. */
   #holdsCommit = false;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
 
   /** `leftOut`: null while the stream waits. */
   constructor(
@@ -105,7 +106,7 @@ export class ChunkRows {
     await this.#cutting;
     if (!this.#isWhole) throw copyCancelled();
     this.#outlet.seal();
-    while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (this.#pending > 0) await this.#waiters.change();
   }
 
   /** Rows that are in no request yet are not sent. They stay counted as taken: the copy ends with this chunk. */
@@ -163,7 +164,7 @@ export class ChunkRows {
       this.#delivered = { rows: rows + count, bytes: bytes + size };
       this.options.progress(this.#delivered.rows, this.#delivered.bytes);
       this.undelivered.delivered(count);
-      if (--this.#pending === 0) for (const wake of this.#waiters.splice(0)) wake();
+      if (--this.#pending === 0) this.#waiters.wake();
     };
   }
 }

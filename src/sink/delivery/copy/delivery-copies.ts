@@ -6,7 +6,6 @@ import { qualifiedName, type Relation, type TableShape } from "../../../change/r
 import { MillraceError, toMillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
-import type { ReplayOf } from "../../replay-sink.ts";
 import type { CopyMessage, FromDelivery } from "../line/line-messages.ts";
 import { holdsCopy, withMissed } from "../record/sink-record.ts";
 import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
@@ -108,37 +107,24 @@ export class DeliveryCopies implements ChangeWatch {
   }
 
   async #begin(message: CopyMessage<"begin">): Promise<void> {
-    if (message.replay) {
-      this.#beginReplay(message, message.replay);
-      return;
-    }
-    const { copy, handle, table: shape, mode, stream } = message;
-    const { begun, maxUndelivered, maxTouched } = this.options;
+    const { id, copy, handle, table: shape, mode, stream, replay = null } = message;
+    const { begun, maxUndelivered, maxTouched, filter } = this.options;
+    const blocker = replay && replayBlocker(shape, filter);
+    if (blocker !== null) return this.#fail(id, new MillraceError("unsupported_kind", blocker));
     const delivering = begun();
     const table = this.options.table(handle);
-    const isFirst = mode === "initial" || !holdsCopy(delivering.keeper.record.copied, table.name);
-    const subject = { table, shape, mode, isFirst, replay: null };
-    const isIncremental = this.#canStreamGoOn(message);
+    const isCopied = holdsCopy(delivering.keeper.record.copied, table.name);
+    // For a replay the table may have a copy or not: nothing changes for it.
+    const isFirst = mode === "initial" || (!isCopied && replay === null);
+    const subject = { table, shape, mode, isFirst, replay };
+    const isIncremental = replay !== null || this.#canStreamGoOn(message);
     if (mode === "initial") this.#spoilOthers(table);
     if (isFirst && stream === "runs") await this.#expectChanges(message, table);
     const underWay = isIncremental
       ? new IncrementalMessageCopy(subject, delivering, maxUndelivered, maxTouched)
       : new BlockingMessageCopy(subject, delivering, maxUndelivered);
     this.#copies.set(copy, underWay);
-    this.#reply(message.id, isIncremental ? "runs" : "waits");
-  }
-
-  /** The table may have a copy or not: for it, nothing changes. */
-  #beginReplay({ id, copy, handle, table: shape, mode }: CopyMessage<"begin">, replay: ReplayOf): void {
-    const { begun, maxUndelivered, maxTouched, filter } = this.options;
-    const blocker = replayBlocker(shape, filter);
-    if (blocker !== null) {
-      this.#fail(id, new MillraceError("unsupported_kind", blocker));
-      return;
-    }
-    const subject = { table: this.options.table(handle), shape, mode, isFirst: false, replay };
-    this.#copies.set(copy, new IncrementalMessageCopy(subject, begun(), maxUndelivered, maxTouched));
-    this.#reply(id, "runs");
+    this.#reply(id, isIncremental ? "runs" : "waits");
   }
 
   /** Rows of a replay, or of a task's copy, may be older than those of the first copy, and would come after them. They are sent again later. */

@@ -5,8 +5,8 @@
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { Relation } from "../../../change/relation.ts";
+import { copyInvalidated } from "../../copy-invalidated.ts";
 import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import { keyTextsHash } from "../../format/row-identity.ts";
 import { type PlacedOrigin, rangesMark, replayMark } from "../record/chunked-copy.ts";
@@ -209,12 +209,9 @@ export class IncrementalMessageCopy {
   }
 
   #requireSound(): void {
-    const { table } = this.subject;
     if (this.#isRecorded && !this.#isHeld) this.spoil("is not what it was");
     const reason = this.#spoiledBy ?? (this.hasOverflowed ? "has keys that cannot be kept in mind" : null);
-    if (reason === null) return;
-    const text = `Table ${qualifiedName(table.relation)} ${reason} while it was copied: the copy begins again.`;
-    throw new MillraceError("table_changed", text);
+    if (reason !== null) throw copyInvalidated(this.subject.table.relation, reason);
   }
 }
 
@@ -224,13 +221,7 @@ function byPlace(a: Lsn, b: Lsn): number {
 
 /** Rows of one go with rows of the other. */
 function isSameShape(one: Relation, other: Relation): boolean {
-  if (one === other) return true;
-  const facts = ({ schema, name, columns, key }: Relation) =>
-    JSON.stringify([
-      schema,
-      name,
-      columns.map(({ name, number, typeName }) => [name, number, typeName]),
-      key,
-    ]);
-  return facts(one) === facts(other);
+  const columns = (of: Relation) => of.columns.map(({ name, number, typeName }) => [name, number, typeName]);
+  const facts = (of: Relation) => [of.schema, of.name, columns(of), of.key];
+  return one === other || Bun.deepEquals(facts(one), facts(other));
 }

@@ -1,6 +1,7 @@
 // The unfinished requests of one table, and which of them wait for which. Also the share of the scheduler's bounds that the stream has,
 // and the one that incremental copies have. Bookkeeping alone: the scheduler sends.
 
+import { Waiters } from "../../../concurrency/waiters.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import type { RequestWork } from "./request-work.ts";
 
@@ -30,7 +31,7 @@ export class SchedulerShare {
   #bytes = 0;
   #requests = 0;
   #rows = 0;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
 
   constructor(private readonly bounds: ShareBounds) {}
 
@@ -57,16 +58,16 @@ export class SchedulerShare {
     this.#bytes -= body.length;
     this.#requests--;
     this.#rows -= rows;
-    if (this.#waiters.length > 0 && this.hasAmpleCapacity) this.wake();
+    if (this.#waiters.areAny && this.hasAmpleCapacity) this.wake();
   }
 
   /** Resolves when something was delivered and a quarter of every bound is free, or when it is woken. */
   async change(): Promise<void> {
-    await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    await this.#waiters.change();
   }
 
   wake(): void {
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 }
 

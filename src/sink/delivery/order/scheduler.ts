@@ -2,6 +2,7 @@
 // next attempt, and only those that share a row with it wait too. Incremental copies have a share of their own, so that no change of
 // the stream waits for them.
 
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { releaseBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
@@ -28,7 +29,7 @@ export class Scheduler {
   readonly #retries: RetryReport<Delivery>;
   #draining = false;
   #failed = false;
-  #drainWaiters: (() => void)[] = [];
+  readonly #drainWaiters = new Waiters();
 
   constructor(
     private readonly attempt: Attempt,
@@ -110,7 +111,7 @@ export class Scheduler {
     signal.addEventListener("abort", stop, { once: true });
     if (signal.aborted) stop();
     while (this.#inFlight > 0) {
-      await new Promise<void>((resolve) => this.#drainWaiters.push(resolve));
+      await this.#drainWaiters.change();
     }
     signal.removeEventListener("abort", stop);
     this.#stop.abort(new Error("stopped"));
@@ -167,7 +168,7 @@ export class Scheduler {
       }
     } finally {
       delivery.share.inFlight--;
-      if (this.#inFlight === 0) for (const wake of this.#drainWaiters.splice(0)) wake();
+      if (this.#inFlight === 0) this.#drainWaiters.wake();
       this.#pump();
     }
   }

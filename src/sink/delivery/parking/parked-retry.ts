@@ -2,6 +2,7 @@
 // once it is durable that it was delivered. What waits behind it follows. One that is refused again stays, and all behind it.
 
 import { untilAborted } from "../../../concurrency/until-aborted.ts";
+import { Waiters } from "../../../concurrency/waiters.ts";
 import type { ParkedEntry } from "../../../connector/parking.ts";
 import { ParkedAttempts, type ParkedAttemptsOptions } from "./parked-attempts.ts";
 import type { ParkedEntries } from "./parked-entries.ts";
@@ -55,7 +56,7 @@ export class ParkedRetry implements RetryView {
   /** It is being noted that all were tried. */
   #noting: Promise<void> | null = null;
   #isStopping = false;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
   readonly #stop = new AbortController();
   /** Ends what is being waited for, but no attempt. */
   readonly #pauses = new AbortController();
@@ -109,16 +110,7 @@ export class ParkedRetry implements RetryView {
 
   /** Resolves when something has become of a message, or nothing is sent again any more. Throws the signal's reason. */
   async change(signal: AbortSignal): Promise<void> {
-    const changed = Promise.withResolvers<void>();
-    const abort = () => changed.reject(signal.reason);
-    this.#waiters.push(changed.resolve);
-    signal.addEventListener("abort", abort, { once: true });
-    if (signal.aborted) abort();
-    try {
-      await changed.promise;
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
+    await untilAborted(this.#waiters.change(), signal);
   }
 
   /** Looks for what people ask for, now and then while something is parked. Resolves after the first look. Never throws. */
@@ -137,7 +129,7 @@ export class ParkedRetry implements RetryView {
     this.#pauses.abort(new Error("stopped"));
     for (const entries of [this.#ready, this.#following, this.#held, this.#early, this.#wanted])
       entries.clear();
-    this.#wake();
+    this.#waiters.wake();
     const abort = () => this.#stop.abort(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
     if (signal.aborted) abort();
@@ -147,7 +139,7 @@ export class ParkedRetry implements RetryView {
   }
 
   async #idle(): Promise<void> {
-    while (this.#sending.size > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (this.#sending.size > 0) await this.#waiters.change();
   }
 
   async #watch(looked: () => void): Promise<void> {
@@ -255,7 +247,7 @@ export class ParkedRetry implements RetryView {
     const askedUntil = this.#askedUntil;
     this.#wanted.clear();
     this.#askedUntil = null;
-    this.#wake();
+    this.#waiters.wake();
     if (askedUntil === null || this.#isStopping) return;
     this.#noting = this.options.store.tried(askedUntil).catch(this.options.failed);
   }
@@ -281,7 +273,7 @@ export class ParkedRetry implements RetryView {
       if (!this.#stop.signal.aborted) this.options.failed(error);
     } finally {
       this.#sending.delete(entry);
-      this.#wake();
+      this.#waiters.wake();
       this.#pump();
     }
   }
@@ -300,10 +292,6 @@ export class ParkedRetry implements RetryView {
     entries.settle(entry);
     for (const waiting of [this.#wanted, this.#held, this.#early]) waiting.delete(entry);
     for (const freed of entries.parked.freed(entry)) this.#go(freed, this.#following);
-    this.#wake();
-  }
-
-  #wake(): void {
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 }

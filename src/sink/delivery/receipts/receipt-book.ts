@@ -1,6 +1,7 @@
 // Gathers receipts, and hands them over to be saved together with the record: what a save of the record covers has its receipts in the same
 // save. Small saves share a batch, which is written again as it grows, so that a quiet connector does not leave a row for each request.
 
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { batchSpanMs, type ReceiptBatch, type ReceiptBatches } from "../../../connector/receipts.ts";
 import { keyFilter } from "./key-filter.ts";
 import { OpenPiece } from "./open-piece.ts";
@@ -42,7 +43,7 @@ export class ReceiptBook {
   readonly #unsaved = new Map<string, Unsaved>();
   #timer: Timer | null = null;
   #isClosed = false;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
 
   constructor(private readonly options: ReceiptBookOptions) {}
 
@@ -52,7 +53,7 @@ export class ReceiptBook {
 
   /** Resolves when there is space, or when none will be needed. */
   async untilSpace(): Promise<void> {
-    while (!this.hasSpace && this.save) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (!this.hasSpace && this.save) await this.#waiters.change();
   }
 
   /** Oldest first. */
@@ -96,7 +97,7 @@ export class ReceiptBook {
       this.#unsavedRows -= known.batch === batch ? known.rows : 0;
       if (known.batch === batch) this.#unsaved.delete(id);
     }
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 
   /** Nothing more is saved. */
@@ -104,7 +105,7 @@ export class ReceiptBook {
     this.#clearTimer();
     this.save = null;
     this.#isClosed = true;
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 
   #gather(): void {

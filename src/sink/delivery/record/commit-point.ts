@@ -2,6 +2,7 @@
 // copy that was begun is recorded. Otherwise rows would be committed that the record does not have, and come again after a restart. A
 // transaction, or a chunk, that takes too long is committed in parts, each with the place in it.
 
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 export interface CommitPointOptions {
@@ -21,7 +22,7 @@ export class CommitPoint {
   #chunks = 0;
   /** Since when a commit waits; null: none does. */
   #wantedMs: number | null = null;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
   #isHurried = false;
   #isHeld = false;
   #isGivenUp = false;
@@ -63,7 +64,7 @@ export class CommitPoint {
   async change(): Promise<void> {
     this.#requireKept();
     const overdue = setTimeout(() => this.wake(), this.#leftMs);
-    await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    await this.#waiters.change();
     clearTimeout(overdue);
   }
 
@@ -102,7 +103,7 @@ export class CommitPoint {
 
   /** A chunk's first row is added. Resolves when it may be. */
   async beginChunk(): Promise<void> {
-    while (this.isWanted) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (this.isWanted) await this.#waiters.change();
     this.#chunks++;
     if (this.#longChunks === null) this.#watchChunks();
   }
@@ -115,7 +116,7 @@ export class CommitPoint {
 
   /** Something has changed: the stream came to the end of a transaction, or is held. */
   wake(): void {
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 
   /** Asks for a commit once chunks have been under way for so long: nobody else may ask, and brokers abort a transaction that is open for too long. */

@@ -6,6 +6,7 @@
 import { type ChangeBatch, positionOf } from "../../../change/change-batch.ts";
 import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
+import { Waiters } from "../../../concurrency/waiters.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
@@ -51,8 +52,8 @@ export class StreamWindows {
   #torn: { readonly error: unknown } | null = null;
   readonly #report: ProgressReport;
   readonly #reach: SentReach;
-  #idleWaiters: (() => void)[] = [];
-  #closeWaiters: (() => void)[] = [];
+  readonly #idleWaiters = new Waiters();
+  readonly #closeWaiters = new Waiters();
 
   constructor(private readonly options: StreamWindowsOptions) {
     const { record } = options.keeper;
@@ -190,7 +191,7 @@ export class StreamWindows {
 
   /** Resolves when all that was taken was submitted: what is submitted of the same rows from then on is sent after it. */
   async submitted(): Promise<void> {
-    if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
+    if (this.#ledger.open.changes > 0) await this.#closeWaiters.change();
   }
 
   /**
@@ -203,7 +204,7 @@ export class StreamWindows {
     this.end();
     if (!this.isBetween) commitPoint?.hurry();
     while (!this.#ledger.isIdle) {
-      await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+      await this.#idleWaiters.change();
     }
     this.pass();
     await this.#report.settled();
@@ -277,7 +278,7 @@ export class StreamWindows {
   #close(end: StreamPoint): void {
     this.#outlet.seal();
     this.#ledger.close(end);
-    for (const wake of this.#closeWaiters.splice(0)) wake();
+    this.#closeWaiters.wake();
     this.#advance();
   }
 
@@ -293,8 +294,8 @@ export class StreamWindows {
   #advance(): void {
     const progress = this.#ledger.advance();
     if (progress) this.#report.add(progress);
-    if (this.#idleWaiters.length === 0 || !this.#ledger.isIdle) return;
-    for (const wake of this.#idleWaiters.splice(0)) wake();
+    if (!this.#idleWaiters.areAny || !this.#ledger.isIdle) return;
+    this.#idleWaiters.wake();
   }
 
   /** The last change that has been taken. */

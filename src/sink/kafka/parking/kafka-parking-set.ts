@@ -5,6 +5,7 @@
 
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import type { Relation } from "../../../change/relation.ts";
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { Attempt, AttemptOutcome } from "../../delivery/order/attempt.ts";
 import { ParkedRetry } from "../../delivery/parking/parked-retry.ts";
@@ -42,7 +43,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
   readonly refused: RefusedRecords;
   /** Added, and parked as far as the state knows. */
   readonly #retried = new Set<string>();
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
   /** All that was asked for until then was added, and is not committed. */
   #triedUntil: string | null = null;
 
@@ -137,8 +138,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
 
   readonly #attempt: Attempt = async (request, signal) => {
     const { add, taken } = this.tools;
-    while (this.#retried.size >= mostRetried && !signal.aborted)
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (this.#retried.size >= mostRetried && !signal.aborted) await this.#waiters.change();
     signal.throwIfAborted();
     const { relation, row } = loadRow(wholeBody(request.body));
     // A large value in it is given back once it is written, and the row is still read then.
@@ -164,7 +164,7 @@ export class KafkaParkingSet implements ParkingAtCommit {
   /** What is rolled back is asked for still. */
   readonly #tried = async (askedUntil: string): Promise<void> => {
     this.#triedUntil = askedUntil;
-    while (this.#retried.size > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (this.#retried.size > 0) await this.#waiters.change();
     await this.tools.place.store.tried(askedUntil);
     await this.refused.release();
     this.#triedUntil = null;
@@ -188,6 +188,6 @@ export class KafkaParkingSet implements ParkingAtCommit {
       return;
     }
     for (const id of retried) this.#retried.delete(id);
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 }

@@ -2,6 +2,7 @@
 // begins when every broker has taken it. So there is one batch of a partition under way, which can be sent again without changing the
 // order. With transactions a commit is the end of a round.
 
+import { Waiters } from "../../../concurrency/waiters.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import { RecordBatch } from "../client/record-batch.ts";
@@ -39,7 +40,7 @@ export class ProducerLog {
   #isRunning = false;
   #current: Round | null = null;
   #failure: MillraceError | null = null;
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Waiters();
   #mostBytes: number;
   readonly #roundMessages: number;
   #batchBytes: number;
@@ -80,7 +81,7 @@ export class ProducerLog {
     const isFull = () => this.#allBytes > this.#mostBytes * 0.75 || this.#allMessages > maxMessages * 0.75;
     while (isFull() && !this.isOver) {
       this.#run();
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+      await this.#waiters.change();
     }
   }
 
@@ -139,7 +140,7 @@ export class ProducerLog {
     for (const { done } of this.#sealed.splice(0)) done.reject(this.#failure);
     // Whoever waits for the one under way need not wait for its brokers.
     this.#current?.done.reject(this.#failure);
-    this.#wake();
+    this.#waiters.wake();
   }
 
   /** For a round that nobody asks for: half of what there is room for, at most. */
@@ -229,10 +230,6 @@ export class ProducerLog {
     }
     this.#allBytes -= bytes;
     this.#allMessages -= messages;
-    this.#wake();
-  }
-
-  #wake(): void {
-    for (const wake of this.#waiters.splice(0)) wake();
+    this.#waiters.wake();
   }
 }

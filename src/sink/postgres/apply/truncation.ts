@@ -2,6 +2,7 @@
 
 import type { Client } from "pg";
 import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PreparedTable } from "./prepared-table.ts";
@@ -16,16 +17,14 @@ export async function truncateTables(
   restartIdentity: boolean,
 ): Promise<void> {
   const names = tables.map((table) => table.ownRows);
-  await client.query("savepoint before_truncate");
+  const truncate = `truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`;
   try {
-    await client.query(`truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`);
+    await inSavepoint(client, () => client.query(truncate));
   } catch (error) {
     // Another table refers to one of these.
     if (sqlStateOf(error) !== sqlState.featureNotSupported) throw error;
-    await client.query("rollback to savepoint before_truncate");
     for (const name of names) await client.query(`delete from ${name}`);
   }
-  await client.query("release savepoint before_truncate");
 }
 
 /** Whether change `i` is of the TRUNCATE that `first` is of. */

@@ -2,7 +2,7 @@
 
 import { isStillCopyOf } from "../../../change/copy-fingerprint.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
-import { copyInvalidated } from "../copy/touched-keys.ts";
+import { copyInvalidated } from "../../copy-invalidated.ts";
 
 export class CopiesUnderWay {
   /** The tables as they were when the copy began, by OID at the source. */

@@ -7,19 +7,25 @@ import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
+import { copyInvalidated } from "../../copy-invalidated.ts";
 import type { CopyChunk, Settled, StartedCopy, TableCopy } from "../../copy-sink.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
 import { type CopiedRange, dropCopy, forgetCopy, recordRange } from "../bookkeeping/copy-records.ts";
 import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } from "./chunk-sql.ts";
+import {
+  type ChunkTarget,
+  chunkInsertSql,
+  chunkUpdateSql,
+  deleteUncopiedSql,
+  type Pages,
+} from "./chunk-sql.ts";
 import { pagesOf, stageChunk, type TakenChunk, writtenOf } from "./chunk-staging.ts";
 import type { CopyContext } from "./copy-context.ts";
 import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
 import { isUpToDate } from "./incremental-eligibility.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
-import { copyInvalidated } from "./touched-keys.ts";
 import { type CopyOutcome, hasRows, recordOutcome } from "./whole-copy.ts";
 
 const lockWaitMs = 1_000;
@@ -41,26 +47,13 @@ export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: 
   return JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
 }
 
-/** The pages of the target that are searched for rows to delete. */
-interface RemovedPages {
-  readonly next: number;
-  readonly end: number;
-}
-
-interface SettledPiece {
-  readonly next: number;
-  readonly isLast: boolean;
-  /** The range that this piece completes. */
-  readonly copied: CopiedRange | null;
-}
-
 export class IncrementalCopy implements TableCopy {
   readonly stream = "runs";
   readonly #chunks: TakenChunk[] = [];
   readonly #tables: HelperTables;
   readonly #pace = new PiecePace();
-  /** In `replace` mode; null: not begun. */
-  #removed: RemovedPages | null = null;
+  /** In `replace` mode, the pages of the target that are still to be searched for rows to delete; null: not begun. */
+  #removed: Pages | null = null;
   #chunkCount = 0;
   /** The target was empty when the copy started. Rows that it has later come from the stream. */
   #isNew = false;
@@ -110,7 +103,7 @@ export class IncrementalCopy implements TableCopy {
     if (put === "locked") return put;
     chunk.next = put.next;
     chunk.phase?.("Writing", writtenOf(chunk));
-    if (put.isLast) {
+    if (chunk.next >= chunk.pages) {
       this.#chunks.shift();
       const { sink, table } = this.context;
       if (put.copied) sink.tables.records.added(table.relation.id, put.copied);
@@ -124,7 +117,7 @@ export class IncrementalCopy implements TableCopy {
     const { id } = this.context.table.relation;
     const piece = await this.#inTransaction(async (client, target) => {
       const removed = this.begun.replaces ? await this.#removeUncopied(client, target) : null;
-      if (removed !== null && removed.next < removed.end) return { removed, outcome: null };
+      if (removed !== null && removed.from < removed.to) return { removed, outcome: null };
       const outcome = await this.#record(client, target.target);
       await forgetCopy(client, connector.connectorId, id);
       return { removed, outcome };
@@ -182,8 +175,12 @@ export class IncrementalCopy implements TableCopy {
     active.idleSinceMs = null;
   }
 
-  /** Writes some staged pages to the target. The last piece records that the chunk is done. */
-  async #settlePiece(client: Client, chunk: ChunkTarget, taken: TakenChunk): Promise<SettledPiece> {
+  /** Writes some staged pages to the target. The last piece records that the chunk is done: `copied` is the range that it completes. */
+  async #settlePiece(
+    client: Client,
+    chunk: ChunkTarget,
+    taken: TakenChunk,
+  ): Promise<Pick<TakenChunk, "next"> & { readonly copied: CopiedRange | null }> {
     const { sink, table } = this.context;
     const { staging, range, point, rows } = taken;
     const next = Math.min(taken.pages, taken.next + this.#pace.size);
@@ -195,25 +192,25 @@ export class IncrementalCopy implements TableCopy {
     };
     // Nothing to write: do not lock the target.
     if (next > taken.next) await this.#write(client, chunk.target, next - taken.next, write);
-    if (next < taken.pages) return { next, isLast: false, copied: null };
+    if (next < taken.pages) return { next, copied: null };
     await client.query(`drop table ${sqlName(staging)}`);
     const copied = range && { ...range, point, rows };
     if (copied) await recordRange(client, sink.connector.connectorId, table.relation.id, copied);
-    return { next, isLast: true, copied };
+    return { next, copied };
   }
 
   /** Deletes rows that no chunk brought, from some pages of the target. Returns which pages are left. */
-  async #removeUncopied(client: Client, chunk: ChunkTarget): Promise<RemovedPages> {
+  async #removeUncopied(client: Client, chunk: ChunkTarget): Promise<Pages> {
     const { target } = chunk;
     // A partitioned table has no pages of its own.
     const isDivisible = target.ownRows.startsWith("only ");
-    const begin = async () => ({ next: 0, end: isDivisible ? await pagesOf(client, target.target) : 1 });
-    const { next, end } = this.#removed ?? (await begin());
-    if (next >= end) return { next, end };
-    const to = Math.min(end, next + this.#pace.size);
-    const pages = isDivisible ? { from: next, to } : null;
-    await this.#write(client, target, to - next, () => client.query(deleteUncopiedSql(chunk, pages)));
-    return { next: to, end };
+    const begin = async () => ({ from: 0, to: isDivisible ? await pagesOf(client, target.target) : 1 });
+    const { from, to: end } = this.#removed ?? (await begin());
+    if (from >= end) return { from, to: end };
+    const to = Math.min(end, from + this.#pace.size);
+    const pages = isDivisible ? { from, to } : null;
+    await this.#write(client, target, to - from, () => client.query(deleteUncopiedSql(chunk, pages)));
+    return { from: to, to: end };
   }
 
   /** Takes the table's lock or fails at once: the stream must not wait for another session's lock. */

@@ -3,9 +3,10 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import { zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import { columnNames, isKeyed, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
@@ -57,17 +58,17 @@ export async function beginRanges(
   const isPossible = existing === null ? isKeyed(relation) : await isDivisible(client, existing, relation);
   const there = begun && isPossible ? await readTargetTable(client, side) : null;
   const isResumed = there !== null && (await isAsMade(client, there, relation));
+  const drop = () => dropCopy(client, connector.connectorId, relation.id);
+  if (!isResumed) await drop();
+  if (!isPossible) return null;
   if (!isResumed) {
-    await dropCopy(client, connector.connectorId, relation.id);
-    if (isPossible) {
-      await (existing === null ? createSide(client, copy) : createTable(client, side, table));
-      const record = { tableId: relation.id, kind: "side", fingerprint: sideFingerprint(table) } as const;
-      await recordBegun(client, connector.connectorId, record);
-    }
+    await (existing === null ? createSide(client, copy) : createTable(client, side, table));
+    const record = { tableId: relation.id, kind: "side", fingerprint: sideFingerprint(table) } as const;
+    await recordBegun(client, connector.connectorId, record);
   }
-  const made = isPossible ? await readTargetTable(client, side) : null;
+  const made = await readTargetTable(client, side);
   const form = made && chunkForm(made, relation);
-  if (made && !form) await dropCopy(client, connector.connectorId, relation.id);
+  if (form === null) await drop();
   return form && { form, isResumed };
 }
 
@@ -123,22 +124,16 @@ export async function joinRanges(
   const areMixed = first !== point;
   const existing = await readTargetTable(client, copy.target);
   copy.phase(existing === null ? "Finishing" : "Writing", null);
-  const { hasOthers, fitted } =
-    existing === null
-      ? { hasOthers: false, fitted: null }
-      : await mergeIntoExisting(client, config, copy, existing, areMixed, known);
-  if (fitted === null) await renameIntoPlace(client, copy, areMixed);
-  const made = { point, isMerged: areMixed || hasOthers, first: firstOf(areMixed, hasOthers, first) };
+  const merged = existing && (await mergeIntoExisting(client, config, copy, existing, areMixed, known));
+  if (merged === null) await renameIntoPlace(client, copy, areMixed);
+  const { hasOthers, fitted } = merged ?? { hasOthers: false, fitted: null };
+  const isMerged = areMixed || hasOthers;
+  const inAll = hasOthers ? zeroLsn : first;
+  const made = { point, isMerged, first: isMerged ? inAll : null };
   const isUnproved = known.isUnproved && hasOthers;
   const outcome = await recordOutcome(client, connector, table, made, { ...known, isUnproved }, fitted, null);
   await dropCopy(client, connector.connectorId, table.relation.id);
   return { rows: ranges.reduce((sum, { rows }) => sum + rows, 0), ...outcome };
-}
-
-/** See `TableCopyRecord`. */
-function firstOf(areMixed: boolean, hasOthers: boolean, first: Lsn): Lsn | null {
-  if (!areMixed) return null;
-  return hasOthers ? zeroLsn : first;
 }
 
 /** In the schema of the target, of which it gets the default privileges: it keeps them wherever it is moved. */
@@ -157,16 +152,13 @@ async function renameIntoPlace(
   await client.query(`alter table ${sqlName(side)} set schema ${escapeIdentifier(target.schema)}`);
   const moved = { schema: target.schema, name: side.name };
   await client.query(`alter table ${sqlName(moved)} rename to ${escapeIdentifier(target.name)}`);
-  if (!areMixed) return await addKeyOf(client, target, table);
-  await client.query("savepoint millrace_key");
-  try {
-    await addKeyOf(client, target, table);
-  } catch (error) {
+  const finish = () => addKeyOf(client, target, table);
+  if (!areMixed) return await finish();
+  await inSavepoint(client, finish).catch(async (error: unknown) => {
     if (sqlStateOf(error) !== sqlState.uniqueViolation) throw error;
-    await client.query("rollback to savepoint millrace_key");
     await deduplicate(client, target, table.relation);
-    await addKeyOf(client, target, table);
-  }
+    await finish();
+  });
 }
 
 /**

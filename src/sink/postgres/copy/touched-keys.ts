@@ -2,8 +2,7 @@
 // records each key that the stream touches.
 
 import type { Client } from "pg";
-import { keyNames, qualifiedName, type Relation } from "../../../change/relation.ts";
-import { MillraceError } from "../../../errors/millrace-error.ts";
+import { keyNames, type Relation } from "../../../change/relation.ts";
 import { forgetCopy } from "../bookkeeping/copy-records.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import type { TargetName } from "../schema/target-name.ts";
@@ -84,12 +83,4 @@ export class TouchedKeys {
 
 function shapeText(shape: ShapeRecord | null): string {
   return JSON.stringify([shape?.columns, shape?.key, shape?.displaced]);
-}
-
-/** `reason`: the rest of a sentence that begins with the table's name. */
-export function copyInvalidated(relation: Relation, reason: string): MillraceError {
-  return new MillraceError(
-    "table_changed",
-    `Table ${qualifiedName(relation)} ${reason} while it was copied beside the stream: the copy begins again.`,
-  );
 }

@@ -4,12 +4,13 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
-import { columnNames, qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { columnNames, type TableShape } from "../../../change/relation.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { MillraceError } from "../../../errors/millrace-error.ts";
+import { copyInvalidated } from "../../copy-invalidated.ts";
 import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
 import { recordCopy, type TableCopyRecord } from "../bookkeeping/bookkeeping.ts";
@@ -29,7 +30,7 @@ import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { type CopiedRows, mergeCopy } from "./copy-merge.ts";
+import { mergeCopy } from "./copy-merge.ts";
 
 const staging = "pg_temp.millrace_copy";
 
@@ -46,10 +47,7 @@ export interface CopyOutcome {
   readonly keepsAbsent?: boolean;
 }
 
-interface Written {
-  readonly rows: number;
-  readonly keepsAbsent: boolean;
-}
+type Written = Pick<CopyOutcome, "rows" | "keepsAbsent">;
 
 /** What the sink knows of a table that is about to be copied. */
 export interface KnownTable {
@@ -100,13 +98,13 @@ export async function copyIntoTarget(
   const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
   const landing = { target, existing, isMerged, isKeyAdded: key !== null };
   const write = isEmpty && !isHashed ? writeToTarget : writeThroughStaging;
-  const { rows, keepsAbsent } = await write(client, request, known, landing);
+  const written = await write(client, request, known, landing);
   if (key) await addKey(client, target, key);
   const keys = request.part?.kind === "rows" ? request.part.keys : null;
-  if (keys !== null && !(isMerged && known.isCopied)) throw alteredMeanwhile(table);
+  if (keys !== null && !(isMerged && known.isCopied)) throw copyInvalidated(table.relation, "was altered");
   // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
   const first = isMerged ? zeroLsn : null;
-  const made = { point: keepsAbsent ? zeroLsn : request.lsn, isMerged, first };
+  const made = { point: written.keepsAbsent ? zeroLsn : request.lsn, isMerged, first };
   const toHistory = keys !== null && existing !== null ? (request.toHistory ?? null) : null;
   const place = { at: request.lsn, timeUs: request.timeUs };
   if (keys !== null && existing !== null) await toHistory?.(client, existing, place, keys);
@@ -114,7 +112,7 @@ export async function copyIntoTarget(
   const left = { ...known, isUnproved: known.isUnproved && (isMerged || isShared) };
   const isHistoryBehind = toHistory === null;
   const outcome = await recordOutcome(client, connector, table, made, left, existing, keys, isHistoryBehind);
-  return { rows, keepsAbsent, ...outcome };
+  return { ...written, ...outcome };
 }
 
 /** Where the rows of a copy go. */
@@ -141,7 +139,7 @@ async function writeToTarget(
   request.phase?.("Finishing", null);
   if (existing === null) await addKeyOf(client, target, request.table);
   else await withRefusedKey(client, { relation, isMerged, target: existing, rows: existing.ownRows });
-  return { rows, keepsAbsent: false };
+  return { rows };
 }
 
 /** As `writeToTarget`: the target has rows, or equal rows of the copy are one. */
@@ -162,33 +160,23 @@ async function writeThroughStaging(
   if (!into) throw new Error("a table is not there after it was made");
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
   const copied = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
-  const keepsAbsent = !(await mergeUnlessReferred(client, into, copied, mayKeepAbsent));
+  const merge = () => mergeCopy(client, into, copied);
+  const keepsAbsent = await (mayKeepAbsent ? isReferred(client, merge) : merge().then(() => false));
   if (keepsAbsent) await mergeCopy(client, into, { ...copied, isMerged: true });
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
   return { rows, keepsAbsent };
 }
 
-/** Returns false where rows of other tables refer to rows that would be removed: nothing is written then. */
-async function mergeUnlessReferred(
-  client: Client,
-  into: TargetTable,
-  copied: CopiedRows,
-  mayBeReferred: boolean,
-): Promise<boolean> {
-  if (!mayBeReferred) {
-    await mergeCopy(client, into, copied);
-    return true;
-  }
-  await client.query("savepoint millrace_referred");
-  try {
-    await mergeCopy(client, into, copied);
-    return true;
-  } catch (error) {
-    if (sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
-    await client.query("rollback to savepoint millrace_referred");
-    return false;
-  }
+/** Whether rows of other tables refer to rows that `merge` would remove: nothing is written then. */
+async function isReferred(client: Client, merge: () => Promise<void>): Promise<boolean> {
+  return await inSavepoint(client, merge).then(
+    () => false,
+    (error: unknown) => {
+      if (sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
+      return true;
+    },
+  );
 }
 
 /** Takes the rows into `table`, as SQL. After a refusal it finds the row. */
@@ -258,13 +246,6 @@ export async function fitExisting(
   // Where the server refuses, the next look at the tables tells why.
   if (!isShared) await makeComputed(client, now, table, config.migration_strategy, () => {});
   return { ...fitted, existing: now };
-}
-
-function alteredMeanwhile({ relation }: TableShape): MillraceError {
-  return new MillraceError(
-    "table_changed",
-    `Table ${qualifiedName(relation)} was altered before rows of it could be copied that the sink lacks: they are copied again.`,
-  );
 }
 
 export async function hasRows(client: Client, table: TargetTable): Promise<boolean> {

@@ -2,6 +2,7 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import { type GeneratedColumn, qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { MigrationStrategy } from "../schema/migration/table-migration.ts";
@@ -24,14 +25,13 @@ export async function makeComputed(
 ): Promise<boolean> {
   const statements = planSql(table.target, planComputed(table, shape, strategy));
   if (statements.length === 0) return false;
-  await client.query("savepoint millrace_computed");
   try {
-    for (const sql of statements) await client.query(sql);
-    await client.query("release savepoint millrace_computed");
+    await inSavepoint(client, async () => {
+      for (const sql of statements) await client.query(sql);
+    });
     return true;
   } catch (error) {
     if (!/^(0A|22|23|2B|42)/.test(sqlStateOf(error) ?? "")) throw error;
-    await client.query("rollback to savepoint millrace_computed");
     warn(
       `The generated columns of ${qualifiedName(table.target)} cannot be made at the sink (SQLSTATE ${sqlStateOf(error)}). ` +
         `To see why, run: ${statements.map((sql) => `${sql};`).join(" ")}`,

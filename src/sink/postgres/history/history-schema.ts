@@ -2,6 +2,7 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Relation } from "../../../change/relation.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
@@ -149,8 +150,7 @@ async function retype(
 ): Promise<boolean> {
   const column = escapeIdentifier(name);
   const table = sqlName(history);
-  await client.query("savepoint millrace_history");
-  try {
+  const convert = async () => {
     const { rows } = await client.query<{ before: string }>(
       "select format_type(atttypid, atttypmod) as before from pg_attribute where attrelid = to_regclass($1) and attname = $2",
       [table, name],
@@ -159,14 +159,10 @@ async function retype(
     const lost = await client.query(
       `select from ${table} where not pg_catalog.record_image_eq(row(${column}), row(${back})) limit 1`,
     );
-    if (lost.rowCount === 0) {
-      await client.query(`alter table ${table} alter column ${column} type ${type} using ${column}::${type}`);
-      await client.query("release savepoint millrace_history");
-      return true;
-    }
-  } catch {
-    // There is no such cast, a value does not fit, or something uses the column: it stays, under another name.
-  }
-  await client.query("rollback to savepoint millrace_history; release savepoint millrace_history");
-  return false;
+    if (lost.rowCount !== 0) return false;
+    await client.query(`alter table ${table} alter column ${column} type ${type} using ${column}::${type}`);
+    return true;
+  };
+  // Where there is no such cast, a value does not fit, or something uses the column, it stays, under another name.
+  return await inSavepoint(client, convert).catch(() => false);
 }

@@ -1,6 +1,7 @@
 // The view of a table's versions: each row as it was, from when until when. A version ends with the next change of its key, or with a TRUNCATE.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { versionsComment } from "./history-naming.ts";
@@ -102,13 +103,8 @@ export async function dropVersions(client: Client, view: TargetName): Promise<Gr
 
 /** Returns why the action failed, and undoes what it did; null: it succeeded. */
 async function orUndone(client: Client, action: () => Promise<unknown>): Promise<string | null> {
-  await client.query("savepoint millrace_versions");
-  try {
-    await action();
-    await client.query("release savepoint millrace_versions");
-    return null;
-  } catch (error) {
-    await client.query("rollback to savepoint millrace_versions; release savepoint millrace_versions");
-    return error instanceof Error ? error.message : String(error);
-  }
+  return await inSavepoint(client, action).then(
+    () => null,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  );
 }

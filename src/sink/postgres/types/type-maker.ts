@@ -5,6 +5,7 @@
 import type { Client } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import type { EnumLabel, TypeDefinition } from "../../../change/type-definition.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { createSchemas } from "../schema/table-schema.ts";
@@ -20,8 +21,6 @@ import { createTypeSql } from "./type-sql.ts";
 export type OnAmbiguousLabels = (
   types: ReadonlyMap<string, { readonly isFollowed: boolean }>,
 ) => Promise<void>;
-
-const savepoint = "millrace_type";
 
 export class TypeMaker {
   /** Types that exist or that cannot be created. */
@@ -128,14 +127,14 @@ export class TypeMaker {
   }
 
   async #create(client: Client, definition: TypeDefinition): Promise<void> {
-    await client.query(`savepoint ${savepoint}`);
     try {
-      await createSchemas(client, new Set([definition.schema]));
-      await client.query(createTypeSql(definition));
-      await requireOrder(client, definition);
-      await recordMade(client, this.connectorId, definition);
+      await inSavepoint(client, async () => {
+        await createSchemas(client, new Set([definition.schema]));
+        await client.query(createTypeSql(definition));
+        await requireOrder(client, definition);
+        await recordMade(client, this.connectorId, definition);
+      });
     } catch (error) {
-      await client.query(`rollback to savepoint ${savepoint}`);
       const sql =
         error instanceof MillraceError
           ? ""
@@ -146,7 +145,6 @@ export class TypeMaker {
           `${describePostgresError(error, "sink").message}${sql}`,
       );
     }
-    await client.query(`release savepoint ${savepoint}`);
   }
 
   async #alter(client: Client, definition: TypeDefinition, sql: string): Promise<void> {

@@ -4,13 +4,12 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TypeDefinition, TypeKey } from "../../../change/type-definition.ts";
+import { inSavepoint } from "../../../connection/in-savepoint.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { type ExistingType, formOf, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { replacedTypePrefix } from "./replaced-type.ts";
 import { recordMade } from "./type-claims.ts";
 import { createTypeSql } from "./type-sql.ts";
-
-const savepoint = "millrace_replaced";
 
 /**
  * In the open transaction. Types that somebody else has created stay as they are, and so do those that cannot be created. Returns the qualified
@@ -41,8 +40,7 @@ async function replaceType(
   definition: TypeDefinition,
   before: ExistingType,
 ): Promise<boolean> {
-  await client.query(`savepoint ${savepoint}`);
-  try {
+  const replace = async () => {
     const { schema } = definition;
     const aside = { schema, name: `${replacedTypePrefix}${before.oid}` };
     await client.query(
@@ -53,15 +51,13 @@ async function replaceType(
     await client.query(createTypeSql(definition));
     const [now] = (await readExistingTypes(client, [definition], connectorId)).values();
     // Two servers may print the same type differently.
-    if (now && formOf(now) !== formOf(before)) {
-      await client.query(`release savepoint ${savepoint}`);
-      return true;
-    }
-  } catch {
-    // The old type stays. If its columns refuse a value, that is reported.
-  }
-  await client.query(`rollback to savepoint ${savepoint}; release savepoint ${savepoint}`);
-  return false;
+    if (!now || formOf(now) === formOf(before)) throw new Error("the type is what it was");
+  };
+  // Otherwise the old type stays. If its columns refuse a value, that is reported.
+  return await inSavepoint(client, replace).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**

@@ -4,6 +4,7 @@
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../../../change/relation.ts";
+import { inSavepoint } from "../../../../connection/in-savepoint.ts";
 import { sqlStateOf } from "../../../../connection/postgres-failure.ts";
 import { MigrationRefused } from "../../refusals/migration-refused.ts";
 import type { TargetTable } from "../target-table.ts";
@@ -51,15 +52,9 @@ export async function withRebuilt(
 ): Promise<void> {
   const rebuilt = await readRebuilt(client, table, changes);
   if (rebuilt.length === 0) return await alter();
-  await client.query("savepoint millrace_rebuilt");
-  try {
-    await alter();
-    await client.query("release savepoint millrace_rebuilt");
-  } catch (error) {
-    if (!isOfRebuilt(error, rebuilt)) throw error;
-    await client.query("rollback to savepoint millrace_rebuilt");
-    throw rebuiltRefused(table, rebuilt);
-  }
+  await inSavepoint(client, alter).catch((error: unknown) => {
+    throw isOfRebuilt(error, rebuilt) ? rebuiltRefused(table, rebuilt) : error;
+  });
 }
 
 /**

@@ -1,0 +1,20 @@
+// Tries a piece of work of which the rest of a transaction does not depend.
+
+import type { Client } from "pg";
+
+/**
+ * In the open transaction: does the work in a savepoint. Where it fails, what it did is undone, the transaction goes on, and its error is thrown.
+ * https://www.postgresql.org/docs/current/sql-savepoint.html
+ */
+export async function inSavepoint<T>(client: Client, work: () => Promise<T>): Promise<T> {
+  await client.query("savepoint millrace");
+  try {
+    const result = await work();
+    await client.query("release savepoint millrace");
+    return result;
+  } catch (error) {
+    // Where the connection is broken, this fails as well. The work's own error says more.
+    await client.query("rollback to savepoint millrace; release savepoint millrace").catch(() => {});
+    throw error;
+  }
+}
