@@ -62,6 +62,17 @@ export function isUnpublished({ coverage }: TableShape): boolean {
   return coverage?.isUnpublished === true;
 }
 
+/** Tables that were read before, as they are once the source publishes them. `locked`: why it does not yet; null: it does. */
+export function asPublished(
+  tables: readonly TableShape[],
+  locked: MillraceError | null,
+): readonly TableShape[] {
+  if (locked !== null) return tables;
+  return tables.map((table) =>
+    table.coverage ? { ...table, coverage: { ...table.coverage, isUnpublished: false } } : table,
+  );
+}
+
 /**
  * The missing tables that can be copied while others are still to be published. An unpublished one cannot: changes after its copy would be missed.
  * Neither can one whose rows may refer to its rows.

@@ -16,9 +16,9 @@ import type { Source } from "../source/source.ts";
 import { type Begun, beginRun, type Found, readBothSides } from "./beginning.ts";
 import { copyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
-import { MissingCopies, published } from "./copy/missing-copies.ts";
+import { MissingCopies } from "./copy/missing-copies.ts";
 import { CountedChanges } from "./counted-changes.ts";
-import { isUnpublished, PublishedWhenUnlocked, withoutUnpublished } from "./locked-tables.ts";
+import { asPublished, isUnpublished, PublishedWhenUnlocked, withoutUnpublished } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import type { PipelineRequest } from "./pipeline-request.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -139,9 +139,9 @@ class PipelineRun {
     const { checkpoint, point } = await beginRun(this.request, source, sink, found, step);
     if (point) resources.use(point);
     await this.request.reporter.initialized();
-    const { tables } = found;
-    const prepared = await copies.prepare(tables);
+    const prepared = await copies.prepare(found.tables);
     const locked = point === null ? await this.#publish(source) : null;
+    const tables = asPublished(found.tables, locked);
     const ready = this.#ready(prepared, locked);
     // While no table has a copy the stream would bring nothing of use: blocking copies are faster. Once one has, its changes must not wait.
     const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
@@ -258,20 +258,20 @@ class PipelineRun {
 
   /** Call it between two batches: prepares the sink for new and changed tables. Returns all tables as they are now. */
   async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
-    const tables = await copies.readTables();
-    const prepared = await copies.prepare(tables);
-    const { form: wanted } = prepared;
-    if (wanted !== form && form === "binary") {
+    const read = await copies.readTables();
+    const prepared = await copies.prepare(read);
+    if (prepared.form !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     const locked = await this.#publish(source);
+    // A task's copy of a table that nobody publishes would hold the stream up.
+    const tables = asPublished(read, locked);
     await this.#health.within(() => copies.makeForStream(tables, this.#ready(prepared, locked)));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
     const lacking = new Set(prepared.missing.filter(isUnpublished).map(({ relation }) => relation.id));
     this.#copyBlocker = ({ relation }) => (lacking.has(relation.id) ? locked : null);
-    // They were read before. A task's copy of a table that nobody publishes would hold the stream up.
-    return locked === null ? tables.map(published) : tables;
+    return tables;
   }
 
   /** Returns the error if a table is locked. Published tables go on meanwhile. */

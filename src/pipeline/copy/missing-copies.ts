@@ -142,7 +142,7 @@ export class MissingCopies implements Disposable {
     if (skipSnapshots) this.late.warnOf(missing, ofSlot !== null);
     await using copies = new AsyncDisposableStack();
     const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
-    if (begun.length === 0 && incomplete.length === 0) return await this.#tellUnreadable(tables, []);
+    if (begun.length === 0 && incomplete.length === 0) return await this.#tellFailed(tables, prepared);
     const { source, sink, stop, work, reporter } = this.request;
     await sink.flush();
     const areScarce = this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
@@ -157,14 +157,14 @@ export class MissingCopies implements Disposable {
       for (const rows of incomplete) await copyIncomplete(waiting, rows, points);
       await makeBlockingCopies(waiting, begun, points);
     }
-    await this.#tellUnreadable(tables, begun);
+    await this.#tellFailed(tables, prepared);
   }
 
-  /** The sink must know before the stream brings their changes. `tables` is of before those that are copied now were published. */
-  async #tellUnreadable(tables: readonly TableShape[], begun: readonly BegunCopy[]): Promise<void> {
-    if (this.unreadable.isEmpty) return;
-    const isCopied = (of: TableShape) => !this.unreadable.has(of) && begun.some(({ table }) => table === of);
-    await this.prepare(tables.map((table) => (isCopied(table) ? published(table) : table)));
+  /** The sink must know which failed before the stream brings their changes. */
+  async #tellFailed(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
+    const { missing, incomplete = [] } = prepared;
+    const tried = [...missing, ...incomplete.map(({ table }) => table)];
+    if (tried.some((table) => this.unreadable.has(table))) await this.prepare(tables);
   }
 
   /** As `make`, before or amid a stream. If no point can be had now, the tables are tried again later, so that the stream does not wait. */
@@ -266,9 +266,4 @@ export class MissingCopies implements Disposable {
     onWake(null);
     this.unreadable.onDue(null);
   }
-}
-
-/** As it is once the source publishes its changes. */
-export function published(table: TableShape): TableShape {
-  return table.coverage ? { ...table, coverage: { ...table.coverage, isUnpublished: false } } : table;
 }

@@ -51,12 +51,18 @@ test("before the beginning, and while others stream", async () => {
   await rig.stop();
 });
 
-test("at the sink, before their first copy: the others go on, also from a start", async () => {
+test.each([
+  ["that can be copied beside the stream", ""],
+  ["that the stream waits for", " unique"],
+])("at the sink, before their first copy, %s: the others go on, also from a start", async (_, unique) => {
   const b = "create table b (id int primary key, v text)";
-  await using rig = await PipelineRig.streaming(server, "lockedatsink", {
-    source: "create table a (id int primary key)",
-  });
-  await rig.sink(`${b}; insert into b values (100, 'mine')`);
+  await using rig = await PipelineRig.streaming(
+    server,
+    `lockedatsink${unique.length}`,
+    { source: "create table a (id int primary key)" },
+    { retryPace: { againMs: 200, mostMs: 400, changedAgainMs: 100 } },
+  );
+  await rig.sink(`create table b (id int primary key, v text${unique}); insert into b values (100, 'mine')`);
   await using holder = await server.connect(rig.sinkDatabase);
   await holder.query("begin; lock table b in access exclusive mode");
   await rig.source(`${b}; insert into b values (1, 'b')`);
@@ -67,6 +73,14 @@ test("at the sink, before their first copy: the others go on, also from a start"
     await rig.expectSame("select id from a order by id", 5_000);
   };
   await goesOn(1);
+  const triesOfCopy =
+    'select query_start from pg_stat_activity where query like \'lock table "public"."b"%\'';
+  const [first] = await rig.sink(triesOfCopy);
+  await waitFor("it to be tried again", async () => {
+    const [now] = await rig.sink(triesOfCopy);
+    return now !== undefined && !Bun.deepEquals(now, first);
+  });
+  await goesOn(3);
   await rig.stop();
   rig.start();
   await rig.untilRealtime();

@@ -7,6 +7,7 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { MissingCopies, type MissingCopiesRequest } from "../../../src/pipeline/copy/missing-copies.ts";
+import { asPublished } from "../../../src/pipeline/locked-tables.ts";
 import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { PreparedTables, Sink } from "../../../src/sink/sink.ts";
 import type { Source } from "../../../src/source/source.ts";
@@ -122,8 +123,9 @@ test("beside a table that cannot be read, a copy of one that was published for i
     for (const each of tables) if (each.coverage?.isUnpublished) unpublished.push(each.relation.name);
     return await prepare(tables, ...rest);
   };
-  await copies.make(before, prepared, "waits");
-  expect(unpublished).toEqual(["denied"]);
+  await copies.make(asPublished(before, null), prepared, "waits");
+  expect(unpublished).toEqual([]);
+  expect(rig.held).toMatchObject({ fine: [1], denied: [] });
 });
 
 test("a table that cannot be read keeps no other; it is left out, and copied when it can be", async () => {

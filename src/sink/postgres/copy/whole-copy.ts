@@ -161,22 +161,18 @@ async function writeThroughStaging(
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
   const copied = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
   const merge = () => mergeCopy(client, into, copied);
-  const keepsAbsent = await (mayKeepAbsent ? isReferred(client, merge) : merge().then(() => false));
+  const merged = mayKeepAbsent ? inSavepoint(client, merge) : merge();
+  const keepsAbsent = await merged.then(
+    () => false,
+    (error: unknown) => {
+      if (!mayKeepAbsent || sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
+      return true;
+    },
+  );
   if (keepsAbsent) await mergeCopy(client, into, { ...copied, isMerged: true });
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
   return { rows, keepsAbsent };
-}
-
-/** Whether rows of other tables refer to rows that `merge` would remove: nothing is written then. */
-async function isReferred(client: Client, merge: () => Promise<void>): Promise<boolean> {
-  return await inSavepoint(client, merge).then(
-    () => false,
-    (error: unknown) => {
-      if (sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
-      return true;
-    },
-  );
 }
 
 /** Takes the rows into `table`, as SQL. After a refusal it finds the row. */
