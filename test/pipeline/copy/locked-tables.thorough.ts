@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { PostgresSourceConfig } from "../../../src/connector/config/source-config.ts";
-import { PipelineRig } from "../../support/pipeline/pipeline-rig.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline/pipeline-rig.ts";
 import { PostgresServer } from "../../support/servers/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook/webhook-life.ts";
@@ -74,7 +74,7 @@ test.each([
   };
   await goesOn(1);
   const triesOfCopy =
-    'select query_start from pg_stat_activity where query like \'lock table "public"."b"%\'';
+    'select query_start from pg_stat_activity where query like \'lock table only "public"."b"%\'';
   const [first] = await rig.sink(triesOfCopy);
   await waitFor("it to be tried again", async () => {
     const [now] = await rig.sink(triesOfCopy);
@@ -105,6 +105,32 @@ test("or refuse it, which leaves there what somebody else has in the table", asy
   await rig.source("create table b (id int primary key, v text); insert into b values (1, null)");
   await waitFor("it to be set aside", () => rig.table("b")?.state === "SetAside");
   await rig.sink("alter table b alter column v drop not null");
+  await rig.expectSame("select * from b where id < 100 order by id");
+  expect(await rig.sink("select v from b where id = 100")).toEqual([{ v: "mine" }]);
+  await rig.stop();
+});
+
+test("at the sink, which the stream has written before: it waits, and leaves there what somebody else has in the table", async () => {
+  const options: { -readonly [Key in keyof RigOptions]: RigOptions[Key] } = { skipSnapshots: true };
+  const b = "create table b (id int primary key, v text)";
+  await using rig = await PipelineRig.create(server, "lockedknown", options);
+  await rig.source(`create table a (id int primary key); ${b}; insert into b values (1, 'early')`);
+  await rig.sink(`${b}; insert into b values (100, 'mine')`);
+  rig.start();
+  await rig.untilRealtime();
+  await rig.source("insert into b values (2, 'streamed')");
+  await waitFor("the row", async () => (await rig.sink("select from b where id = 2")).length === 1);
+  expect(await rig.snapshot("a", false)).toBeNull();
+  await rig.stop();
+  options.skipSnapshots = false;
+  await using holder = await server.connect(rig.sinkDatabase);
+  await holder.query("begin; lock table b in access exclusive mode");
+  rig.start();
+  const waiting = "select from pg_locks where relation = 'b'::regclass and not granted";
+  await waitFor("the lock to be met", async () => (await rig.sink(waiting)).length > 0);
+  // Longer than a new table's copy would wait.
+  await Bun.sleep(2_000);
+  await holder.query("rollback");
   await rig.expectSame("select * from b where id < 100 order by id");
   expect(await rig.sink("select v from b where id = 100")).toEqual([{ v: "mine" }]);
   await rig.stop();

@@ -2,8 +2,7 @@
 
 import type { Client } from "pg";
 import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
-import { inSavepoint } from "../../../connection/in-savepoint.ts";
-import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { succeeds } from "../../../connection/in-savepoint.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 
@@ -18,13 +17,9 @@ export async function truncateTables(
 ): Promise<void> {
   const names = tables.map((table) => table.ownRows);
   const truncate = `truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`;
-  try {
-    await inSavepoint(client, () => client.query(truncate));
-  } catch (error) {
-    // Another table refers to one of these.
-    if (sqlStateOf(error) !== sqlState.featureNotSupported) throw error;
-    for (const name of names) await client.query(`delete from ${name}`);
-  }
+  // Otherwise another table refers to one of these.
+  if (await succeeds(client, sqlState.featureNotSupported, () => client.query(truncate))) return;
+  for (const name of names) await client.query(`delete from ${name}`);
 }
 
 /** Whether change `i` is of the TRUNCATE that `first` is of. */

@@ -5,7 +5,6 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { keyNames, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
@@ -21,7 +20,10 @@ import { hasRows } from "./whole-copy.ts";
 /** The stream is to wait for the copy: what was begun beside it is rolled back. */
 const mustWait = new Error("the table is not copied beside the stream");
 
-/** Returns null where the table must be copied while the stream waits. Throws where another session has locked the target: any copy would wait. */
+/**
+ * Returns null where the table must be copied while the stream waits. Throws where another session has locked the target of a task, or of a new
+ * table: the others go on without it. For any other table the stream waits as it does for its changes.
+ */
 export async function beginIncremental(context: CopyContext, mode: CopyMode): Promise<TableCopy | null> {
   const { table, sink } = context;
   const { relation } = table;
@@ -32,7 +34,9 @@ export async function beginIncremental(context: CopyContext, mode: CopyMode): Pr
       .inTransaction(client, () => begin(client, context, mode))
       .catch((error: unknown) => {
         if (error === mustWait) return null;
-        if (sqlStateOf(error) === sqlState.lockNotAvailable) throw lockedAtSink(relation, isFirst);
+        const isNew = tables.shapes.of(relation) === null;
+        if (sqlStateOf(error) === sqlState.lockNotAvailable && (isNew || !isFirst))
+          throw lockedAtSink(relation, isFirst);
         const isOfTarget = error instanceof MillraceError || sqlStateOf(error) !== null;
         // A blocking copy meets whatever else keeps a first copy from its target, and reports it.
         if (isFirst && isOfTarget && !connector.signal.aborted) return null;
@@ -62,7 +66,10 @@ async function begin(client: Client, context: CopyContext, mode: CopyMode): Prom
   // The stream of all tables waits meanwhile.
   await client.query("set local lock_timeout = '1s'");
   const existing = isFirst ? await readTargetTable(client, naming.target(relation)) : null;
-  if (existing) await client.query(`lock table ${sqlName(existing.target)} in access share mode`);
+  const isNew = tables.shapes.of(relation) === null;
+  // Tables that refer to others are copied after them: they wait for one another's locks.
+  if (existing && isNew && !existing.isReferred && existing.refersTo.length === 0)
+    await client.query(`lock table ${existing.ownRows} in row exclusive mode`);
   if (hasOneSession(sink.config.connection) || refusals.isTraced(relation)) throw mustWait;
   if (!isEligible(tables, table, isFirst ? apply.resumeLsn() : null)) throw mustWait;
   if (isFirst) {

@@ -6,8 +6,7 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import { columnNames, isKeyed, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
-import { inSavepoint } from "../../../connection/in-savepoint.ts";
-import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { succeeds } from "../../../connection/in-savepoint.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
@@ -153,12 +152,9 @@ async function renameIntoPlace(
   const moved = { schema: target.schema, name: side.name };
   await client.query(`alter table ${sqlName(moved)} rename to ${escapeIdentifier(target.name)}`);
   const finish = () => addKeyOf(client, target, table);
-  if (!areMixed) return await finish();
-  await inSavepoint(client, finish).catch(async (error: unknown) => {
-    if (sqlStateOf(error) !== sqlState.uniqueViolation) throw error;
-    await deduplicate(client, target, table.relation);
-    await finish();
-  });
+  if (areMixed && (await succeeds(client, sqlState.uniqueViolation, finish))) return;
+  if (areMixed) await deduplicate(client, target, table.relation);
+  await finish();
 }
 
 /**

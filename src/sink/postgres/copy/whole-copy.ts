@@ -5,8 +5,7 @@ import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { zeroLsn } from "../../../change/lsn.ts";
 import { columnNames, type TableShape } from "../../../change/relation.ts";
-import { inSavepoint } from "../../../connection/in-savepoint.ts";
-import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { succeeds } from "../../../connection/in-savepoint.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
@@ -159,17 +158,11 @@ async function writeThroughStaging(
   const into = existing ?? (await readTargetTable(client, target));
   if (!into) throw new Error("a table is not there after it was made");
   const ofKeys = removesAbsent && part?.kind === "rows" ? part.keys : null;
-  const copied = { staging, relation, isMerged, keepsOrigin: known.isCopied, ofKeys };
-  const merge = () => mergeCopy(client, into, copied);
-  const merged = mayKeepAbsent ? inSavepoint(client, merge) : merge();
-  const keepsAbsent = await merged.then(
-    () => false,
-    (error: unknown) => {
-      if (!mayKeepAbsent || sqlStateOf(error) !== sqlState.foreignKeyViolation) throw error;
-      return true;
-    },
-  );
-  if (keepsAbsent) await mergeCopy(client, into, { ...copied, isMerged: true });
+  const copied = { staging, relation, keepsOrigin: known.isCopied, ofKeys };
+  const merge = (isMerged: boolean) => mergeCopy(client, into, { ...copied, isMerged });
+  const tryMerge = () => succeeds(client, sqlState.foreignKeyViolation, () => merge(isMerged));
+  const keepsAbsent = mayKeepAbsent && !(await tryMerge());
+  if (keepsAbsent || !mayKeepAbsent) await merge(keepsAbsent || isMerged);
   if (relation.isKeyedByHash === true && !isKeyAdded && !keyIndexOf(into, relation))
     await addKeyOf(client, target, table);
   return { rows, keepsAbsent };
