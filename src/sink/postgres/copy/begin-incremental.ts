@@ -20,10 +20,7 @@ import { hasRows } from "./whole-copy.ts";
 /** The stream is to wait for the copy: what was begun beside it is rolled back. */
 const mustWait = new Error("the table is not copied beside the stream");
 
-/**
- * Returns null where the table must be copied while the stream waits. Throws where another session has locked the target of a task, or of a new
- * table: the others go on without it. For any other table the stream waits as it does for its changes.
- */
+/** Null: the stream must wait for the copy. Throws where another session has locked the target of a task, or of a table that `mayBeLeftOut`. */
 export async function beginIncremental(context: CopyContext, mode: CopyMode): Promise<TableCopy | null> {
   const { table, sink } = context;
   const { relation } = table;
@@ -34,8 +31,7 @@ export async function beginIncremental(context: CopyContext, mode: CopyMode): Pr
       .inTransaction(client, () => begin(client, context, mode))
       .catch((error: unknown) => {
         if (error === mustWait) return null;
-        const isNew = tables.shapes.of(relation) === null;
-        if (sqlStateOf(error) === sqlState.lockNotAvailable && (isNew || !isFirst))
+        if (sqlStateOf(error) === sqlState.lockNotAvailable && (!isFirst || mayBeLeftOut(sink, relation)))
           throw lockedAtSink(relation, isFirst);
         const isOfTarget = error instanceof MillraceError || sqlStateOf(error) !== null;
         // A blocking copy meets whatever else keeps a first copy from its target, and reports it.
@@ -66,9 +62,9 @@ async function begin(client: Client, context: CopyContext, mode: CopyMode): Prom
   // The stream of all tables waits meanwhile.
   await client.query("set local lock_timeout = '1s'");
   const existing = isFirst ? await readTargetTable(client, naming.target(relation)) : null;
-  const isNew = tables.shapes.of(relation) === null;
   // Tables that refer to others are copied after them: they wait for one another's locks.
-  if (existing && isNew && !existing.isReferred && existing.refersTo.length === 0)
+  const isAlone = existing !== null && !existing.isReferred && existing.refersTo.length === 0;
+  if (isAlone && mayBeLeftOut(sink, relation))
     await client.query(`lock table ${existing.ownRows} in row exclusive mode`);
   if (hasOneSession(sink.config.connection) || refusals.isTraced(relation)) throw mustWait;
   if (!isEligible(tables, table, isFirst ? apply.resumeLsn() : null)) throw mustWait;
@@ -85,6 +81,13 @@ async function begin(client: Client, context: CopyContext, mode: CopyMode): Prom
   const replaces = context.modeFor(mode) === "replace";
   const beginning = { ...into, table, isFirst, replaces, isResumed: false };
   return resumed(sink, beginning) ?? (await begunAnew(client, sink, beginning));
+}
+
+/** Whether the others may go on where a first copy meets a lock: nothing of the table is there, or all of it is replaced, and no range is done. */
+function mayBeLeftOut({ tables, naming }: CopyingSink, relation: Relation): boolean {
+  const { shapes, ledger, touched } = tables;
+  const isReplaced = ledger.isVoid(relation) && !naming.isShared(relation);
+  return shapes.of(relation) === null || (isReplaced && touched.of(relation) === null);
 }
 
 /** Null: no interrupted copy can be resumed. Its ranges count only while its fingerprint is the same. */
