@@ -1,4 +1,4 @@
-// Tries a piece of work of which the rest of a transaction does not depend.
+// Tries a piece of work that the rest of a transaction does not depend on.
 
 import type { Client } from "pg";
 import { sqlStateOf } from "./postgres-failure.ts";
