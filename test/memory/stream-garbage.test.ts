@@ -5,10 +5,16 @@ import { ownCollector, StreamGarbage } from "../../src/memory/stream-garbage.ts"
 
 const megabyte = 1024 * 1024;
 
-function collections(releases: readonly number[], heapBytes: () => number): readonly string[] {
+function collections(
+  releases: readonly number[],
+  heapBytes: () => number,
+  residentBytes = () => 200 * megabyte,
+  leftAloneBytes = 0,
+): readonly string[] {
   const log: string[] = [];
-  const collector = { young: () => void log.push("young"), all: () => void log.push("all"), heapBytes };
-  const garbage = new StreamGarbage(collector);
+  const young = () => void log.push("young");
+  const collector = { young, all: () => void log.push("all"), heapBytes, residentBytes };
+  const garbage = new StreamGarbage(collector, leftAloneBytes);
   for (const bytes of releases) garbage.released(bytes);
   return log;
 }
@@ -28,6 +34,18 @@ test("beside a large heap all is collected less often, and what is young between
 
 test("one large release is one collection", () => {
   expect(collections([64 * megabyte], () => 0)).toEqual(["all"]);
+});
+
+test("a process that is to be left alone while it is small is collected in as soon as it is not", () => {
+  let looks = 0;
+  const grows = () => (++looks <= 3 ? 150 : 151) * megabyte;
+  expect(collections(byMegabytes(30), () => 12 * megabyte, grows, 150 * megabyte)).toEqual(["all", "all"]);
+});
+
+test("beside a large heap in a process that is small again, what is young is left alone as well", () => {
+  let looks = 0;
+  const shrinks = () => (++looks === 1 ? 200 : 100) * megabyte;
+  expect(collections(byMegabytes(108), () => 200 * megabyte, shrinks, 150 * megabyte)).toEqual(["all"]);
 });
 
 test.each([

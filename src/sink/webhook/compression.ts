@@ -16,11 +16,13 @@ import { PartedBody, type RequestBody } from "../format/values/message-body.ts";
 type Compression = WebhookSinkConfig["compression"];
 
 /**
- * Measured on a body of 580 KB: quality 11, the default, takes 30 times as long for little. A window of 256 kB: 4 MB, the default,
- * finds nothing more in the rows of a table, and takes more memory for each body.
+ * Measured on bodies of a megabyte: quality 4 takes a third longer for 0 to 3 % fewer bytes (8 % in prose), 11, the default, 30 times as
+ * long. A window of 256 kB: 4 MB, the default, finds little more in the rows of a table, and takes more memory for each body.
  */
-const brotliParams = { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 18 };
-const gzipLevel = 4;
+const brotliParams = { [constants.BROTLI_PARAM_QUALITY]: 3, [constants.BROTLI_PARAM_LGWIN]: 18 };
+/** For bodies in parts: zlib can do that. Up to 40 % slower than libdeflate, for as many bytes. */
+const zlibLevel = 4;
+const libdeflateLevel = 3;
 /** Each body that is compressed on another thread takes some 10 MB from when it is handed over. So many keep the threads busy. */
 const turns = new Semaphore(2);
 
@@ -51,7 +53,7 @@ export async function compress(
     case "None":
       return body;
     case "Gzip":
-      return Bun.gzipSync(body, { level: gzipLevel });
+      return Bun.gzipSync(body, { library: "libdeflate", level: libdeflateLevel });
     case "Zstd":
       return Bun.zstdCompressSync(body) as Uint8Array<ArrayBuffer>;
     case "Br":
@@ -86,7 +88,7 @@ function compressionStream(compression: Compression): Transform | null {
     case "None":
       return null;
     case "Gzip":
-      return createGzip({ level: gzipLevel });
+      return createGzip({ level: zlibLevel });
     case "Zstd":
       return createZstdCompress();
     case "Br":

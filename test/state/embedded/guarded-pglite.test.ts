@@ -68,6 +68,7 @@ test("the garbage of calls is collected: beside the program's memory the collect
       all: () => void collected.all++,
       // As the collector sees it, with the program's memory in it.
       heapBytes: () => 300 * 1024 * 1024,
+      residentBytes: () => 300 * 1024 * 1024,
     };
     guardPglite(client, new StreamGarbage(collector));
     for (let i = 0; i < 2_000; i++) await client.query("select $1", ["text"]);
