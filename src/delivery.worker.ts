@@ -5,7 +5,7 @@ import { sleepOrThrow } from "./concurrency/sleep.ts";
 import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
-import { ownCollector, StreamGarbage, smallProcessBytes } from "./memory/stream-garbage.ts";
+import { StreamGarbage, smallProcessBytes } from "./memory/stream-garbage.ts";
 import { KafkaCounter } from "./runtime/metrics/kafka-counter.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import {
@@ -46,7 +46,7 @@ interface Delivering {
 const monotonic = () => performance.now();
 
 /** Shared by the assignments. */
-const garbage = new StreamGarbage(ownCollector, smallProcessBytes);
+const garbage = new StreamGarbage(smallProcessBytes);
 
 class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
   readonly #main: MainThreadChannel<FromDeliveryWorker>;

@@ -24,10 +24,7 @@ const allEveryBytes = 6 * 1024 * 1024;
 /** Of the heap that is left: in a large one all is collected again after so much, and what is young between. */
 const shareOfHeap = 0.5;
 const youngEveryBytes = 3 * 1024 * 1024;
-/**
- * For deliveries, whose thread is the slowest of a stream: collections take a tenth of its time and save 20 MB, which matters only
- * where the embedded state is in the same process.
- */
+/** For deliveries: collections take a tenth of their CPU and save 20 MB, which matters only where the embedded state is in the same process. */
 export const smallProcessBytes = 160 * 1024 * 1024;
 
 /** A thread's garbage is collected as a whole, so that streams of a thread may share one. */
@@ -37,9 +34,9 @@ export class StreamGarbage {
   #allEveryBytes = allEveryBytes;
 
   constructor(
-    private readonly collector: Collector = ownCollector,
     /** While the process has at most so much, nothing is collected. */
     private readonly leftAloneBytes = 0,
+    private readonly collector: Collector = ownCollector,
   ) {}
 
   /** Nothing refers any more to about so much of what the stream has brought, or what was made of it. */

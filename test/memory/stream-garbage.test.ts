@@ -14,7 +14,7 @@ function collections(
   const log: string[] = [];
   const young = () => void log.push("young");
   const collector = { young, all: () => void log.push("all"), heapBytes, residentBytes };
-  const garbage = new StreamGarbage(collector, leftAloneBytes);
+  const garbage = new StreamGarbage(leftAloneBytes, collector);
   for (const bytes of releases) garbage.released(bytes);
   return log;
 }
@@ -52,7 +52,7 @@ test.each([
   ["young", 20 * megabyte, 4 * megabyte],
   ["all", 0, 8 * megabyte],
 ])("garbage of this thread is gone as soon as enough of it is told of (%s)", async (_what, heap, bytes) => {
-  const garbage = new StreamGarbage({ ...ownCollector, heapBytes: () => heap });
+  const garbage = new StreamGarbage(0, { ...ownCollector, heapBytes: () => heap });
   // From now on it knows how large the heap is.
   garbage.released(8 * megabyte);
   const made = Array.from({ length: 1000 }, (_, at) => new WeakRef({ at }));

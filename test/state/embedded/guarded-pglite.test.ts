@@ -70,7 +70,7 @@ test("the garbage of calls is collected: beside the program's memory the collect
       heapBytes: () => 300 * 1024 * 1024,
       residentBytes: () => 300 * 1024 * 1024,
     };
-    guardPglite(client, new StreamGarbage(collector));
+    guardPglite(client, new StreamGarbage(0, collector));
     for (let i = 0; i < 2_000; i++) await client.query("select $1", ["text"]);
     await client.close();
     // What is young goes often, as that is cheap; all else rarely.

@@ -5,7 +5,7 @@ import { CopyTextParser } from "../../../change/copy-text.ts";
 import type { Relation } from "../../../change/relation.ts";
 import { Semaphore } from "../../../concurrency/semaphore.ts";
 import { GcPacer } from "../../../memory/gc-pacer.ts";
-import { ownCollector, StreamGarbage, smallProcessBytes } from "../../../memory/stream-garbage.ts";
+import { StreamGarbage, smallProcessBytes } from "../../../memory/stream-garbage.ts";
 import type { CopyChunk } from "../../copy-sink.ts";
 import type { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
@@ -19,7 +19,7 @@ interface ChunkAtLine {
 export class SinkLine {
   readonly #handles = new RelationHandles();
   readonly #longRows = new Semaphore();
-  readonly #garbage = new StreamGarbage(ownCollector, smallProcessBytes);
+  readonly #garbage = new StreamGarbage(smallProcessBytes);
   #chunks = 0;
 
   constructor(readonly client: DeliveryClient) {}
